@@ -1,9 +1,10 @@
 """How long sets take to answer, for every score: envelope, entropy bounds and decide in µs of processor time per set.
 
-Run ``python benchmarks/answers.py`` (a few minutes) or ``--quick`` for a look at the tables. SciPy's SLSQP solves the
-same problems on a few of the same sets, and `probly` answers for the sets that it has, in an environment of its own:
-give its Python with ``--probly-python PATH`` (probly and torch, Python 3.13), or let the first run make one in
-``.venv-probly/`` (several GB); ``--no-probly`` goes without. Leaves with status 1 if a bar is missed.
+Run ``python benchmarks/answers.py`` (a few minutes) or ``--quick`` for a look at the tables.
+SciPy's SLSQP solves the same problems on a few of the same sets, and `probly` answers for the sets
+that it has, in an environment of its own: give its Python with ``--probly-python PATH`` (probly and
+torch, Python 3.13), or let the first run make one in ``.venv-probly/`` (several GB);
+``--no-probly`` goes without. Leaves with status 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -37,16 +38,25 @@ QUESTIONS: dict[str, Callable[[CredalSet], Any]] = {
     "decide": lambda sets: sets.decide("e-admissible"),
 }
 #: µs per set, by the number of classes
-BARS = {10: {"envelope": 10, "entropies": 20, "decide": 10}, 100: {"envelope": 100, "entropies": 200, "decide": 200}}
+BARS = {
+    10: {"envelope": 10, "entropies": 20, "decide": 10},
+    100: {"envelope": 100, "entropies": 200, "decide": 200},
+}
 SIZES = {10: 20_000, 100: 2_000}
 QUICK_SIZES = {10: 200, 100: 20}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows the tables, proves nothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes: shows the tables, proves nothing"
+    )
     parser.add_argument("--no-probly", action="store_true", help="leave probly out")
-    parser.add_argument("--probly-python", metavar="PATH", help="a Python that has probly and torch")
+    parser.add_argument(
+        "--probly-python", metavar="PATH", help="a Python that has probly and torch"
+    )
     options = parser.parse_args(arguments)
     sizes = QUICK_SIZES if options.quick else SIZES
     missed = speed_table(sizes, repeats=1 if options.quick else 5)
@@ -67,38 +77,65 @@ def make_sets(name: str, n: int, k: int, seed: int = 0) -> CredalSet:
     return sets_around(name, centers, rng.uniform(0.2, 0.8, n), rng)
 
 
-def sets_around(name: str, centers: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> CredalSet:
+def sets_around(
+    name: str, centers: np.ndarray, share: np.ndarray, rng: np.random.Generator
+) -> CredalSet:
     score, (n, k) = get_score(name), centers.shape
     prediction: Any = centers
     if score.order == "second":
         prediction = 1.0 + DIRICHLET_WEIGHT * centers
     if name == "intervals":
-        prediction = np.stack([centers, *rng.gamma(4.0, 0.25, (2, n, k)) * np.sqrt(centers / k + 1e-4)], axis=1)
+        prediction = np.stack(
+            [centers, *rng.gamma(4.0, 0.25, (2, n, k)) * np.sqrt(centers / k + 1e-4)], axis=1
+        )
     checked = score.check_prediction(prediction)
     least = score.evaluate_rows(checked, score.best_fit(checked))
     if name == "inner":
         least = 1.0 - centers.max(axis=1)
-    return score.region(prediction, least + share * (score(prediction, np.full((n, k), 1.0 / k)) - least))
+    return score.region(
+        prediction, least + share * (score(prediction, np.full((n, k), 1.0 / k)) - least)
+    )
 
 
 # Our own speed, and that of SLSQP on a few of the sets
 
 
 def speed_table(sizes: dict[int, int], repeats: int) -> int:
-    rows, missed = [("score", "K", *QUESTIONS, "entropies / SLSQP", "envelope / SLSQP", "decide / SLSQP", "")], 0
+    rows = [
+        ("score", "K", *QUESTIONS, "entropies / SLSQP", "envelope / SLSQP", "decide / SLSQP", "")
+    ]
+    missed = 0
     for k, n in sizes.items():
         for name in SCORES:
             sets = make_sets(name, n, k)
-            taken = {question: microseconds(ask, sets, repeats) for question, ask in QUESTIONS.items()}
+            taken = {
+                question: microseconds(ask, sets, repeats) for question, ask in QUESTIONS.items()
+            }
             slower = dict.fromkeys(taken, np.nan)
             if n > QUICK_SIZES[k] or k == 10:  # a hundred classes take SLSQP a while
-                slower = {question: slsqp_microseconds(question, sets[0]) / taken[question] for question in taken}
+                slower = {
+                    question: slsqp_microseconds(question, sets[0]) / taken[question]
+                    for question in taken
+                }
             late = [question for question in taken if taken[question] > BARS[k][question]]
             missed += len(late)
-            ratios = [f"{slower[question]:,.0f}" for question in ("entropies", "envelope", "decide")]
+            ratios = [
+                f"{slower[question]:,.0f}" for question in ("entropies", "envelope", "decide")
+            ]
             cells = [digits(taken[question]) for question in QUESTIONS]
-            rows.append((name, str(k), *cells, *ratios, " ".join(f"{question} missed" for question in late) or "ok"))
-    print("Processor time in µs per set, best of a few rounds, and how many times as long SLSQP takes.")
+            rows.append(
+                (
+                    name,
+                    str(k),
+                    *cells,
+                    *ratios,
+                    " ".join(f"{question} missed" for question in late) or "ok",
+                )
+            )
+    print(
+        "Processor time in µs per set, best of a few rounds, and how many times as long "
+        "SLSQP takes."
+    )
     print(f"Batches of {' and '.join(f'{n:,} (K = {k})' for k, n in sizes.items())}; bars: {BARS}.")
     print_table(rows)
     return missed
@@ -120,14 +157,20 @@ def slsqp_microseconds(question: str, one: CredalSet) -> float:
     def seconds(objective: Callable[[np.ndarray], float]) -> float:
         def inside(point: np.ndarray) -> float:
             point = np.maximum(point, 1e-12)
-            return float(one.threshold[0] - one.score.evaluate_rows(one.prediction, (point / point.sum())[None])[0])
+            return float(
+                one.threshold[0]
+                - one.score.evaluate_rows(one.prediction, (point / point.sum())[None])[0]
+            )
 
         start = time.process_time()
         minimize(
             objective,
             one.center[0],
             bounds=[(1e-12, 1.0)] * k,
-            constraints=[{"type": "eq", "fun": lambda x: x.sum() - 1.0}, {"type": "ineq", "fun": inside}],
+            constraints=[
+                {"type": "eq", "fun": lambda x: x.sum() - 1.0},
+                {"type": "ineq", "fun": inside},
+            ],
             options={"maxiter": 100},
         )
         return time.process_time() - start
@@ -143,7 +186,11 @@ def slsqp_microseconds(question: str, one: CredalSet) -> float:
 
 def growth_table(quick: bool) -> None:
     """How cost per set changes with the number of sets and of classes."""
-    batches, classes = ((10, 100), (3, 10)) if quick else ((1, 10, 100, 1000, 10_000, 100_000), (3, 10, 30, 100, 300))
+    batches, classes = (
+        ((10, 100), (3, 10))
+        if quick
+        else ((1, 10, 100, 1000, 10_000, 100_000), (3, 10, 30, 100, 300))
+    )
     rows = [("score", "question", *(f"N={n:,}" for n in batches), *(f"K={k}" for k in classes))]
     for name in SCORES:
         by_size = [make_sets(name, n, 10) for n in batches]
@@ -151,7 +198,10 @@ def growth_table(quick: bool) -> None:
         for question, ask in QUESTIONS.items():
             cells = [digits(microseconds(ask, sets, 2)) for sets in by_size + by_classes]
             rows.append((name, question, *cells))
-    print("\nµs per set: batches of N sets over 10 classes, then about 10,000 / K sets over K classes.")
+    print(
+        "\nµs per set: batches of N sets over 10 classes, then about 10,000 / K sets "
+        "over K classes."
+    )
     print_table(rows)
 
 
@@ -170,13 +220,21 @@ def gap_table(n: int) -> None:
         for share in (0.02, 0.1, 0.3, 0.6):
             cells = []
             for name in BRACKETED:
-                bounds = sets_around(name, centers, np.full(len(centers), share), rng).entropy_bounds(base="K")
+                bounds = sets_around(
+                    name, centers, np.full(len(centers), share), rng
+                ).entropy_bounds(base="K")
                 gap = np.asarray(bounds.lower_gap)
                 cells.append(f"{gap.mean():.4f} / {np.quantile(gap, 0.9):.4f} / {gap.max():.4f}")
             rows.append((source, f"{share:.2f}", *cells))
-    print("\nGaps of the smallest entropy, K = 10, in units of log K; size: the way to the uniform distribution.")
+    print(
+        "\nGaps of the smallest entropy, K = 10, in units of log K; size: the way to "
+        "the uniform distribution."
+    )
     if not data.exists():
-        print("CIFAR-10H predictions are left out: CREDALSET_DATA names no folder with cifar10h_model_a.npz.")
+        print(
+            "CIFAR-10H predictions are left out: CREDALSET_DATA names no folder with "
+            "cifar10h_model_a.npz."
+        )
     print_table(rows)
 
 
@@ -187,11 +245,14 @@ def compare_with_probly(python: str | None, n: int) -> None:
     """Ask probly about the same sets: total-variation balls, and level sets of Dirichlets."""
     batches: dict[str, tuple[CredalSet, dict[str, np.ndarray]]] = {}
     for k in (3, 10):
-        tv, so = make_sets("tv", n, k, seed=2), make_sets("so", max(1, n // 10), k, seed=2)
+        tv = make_sets("tv", n, k, seed=2)
+        so = make_sets("so", max(1, n // 10), k, seed=2)
         batches[f"tv/{k}"] = tv, {"prediction": tv.prediction, "radius": tv.threshold}
         batches[f"so/{k}"] = so, {"prediction": so.prediction, "likelihood": np.exp(-so.threshold)}
     try:
-        theirs = ask_probly(python or probly_environment(), {key: arrays for key, (_, arrays) in batches.items()})
+        theirs = ask_probly(
+            python or probly_environment(), {key: arrays for key, (_, arrays) in batches.items()}
+        )
     except (OSError, subprocess.SubprocessError) as error:
         detail = str(getattr(error, "stderr", None) or error).strip()
         print(f"\nprobly could not be run, so there is nothing to compare with: {detail[-300:]}")
@@ -199,7 +260,9 @@ def compare_with_probly(python: str | None, n: int) -> None:
     if str(theirs["missing"]):
         print(f"\nprobly {theirs['version']} has no sets to compare with: {theirs['missing']}")
         return
-    rows = [("score", "K", "question", "sets", "probly µs", "ours µs", "ratio", "largest difference")]
+    rows = [
+        ("score", "K", "question", "sets", "probly µs", "ours µs", "ratio", "largest difference")
+    ]
     for key, (sets, _) in batches.items():
         for question, asked in (("entropies", "entropy"), ("envelope", "envelope")):
             answer = np.stack([np.asarray(part) for part in list(QUESTIONS[question](sets))[:2]])
@@ -209,8 +272,14 @@ def compare_with_probly(python: str | None, n: int) -> None:
             name, k = key.split("/")
             cells = (digits(their), digits(clock), digits(their / clock), f"{difference:.2g}")
             rows.append((name, k, question, str(len(sets)), *cells))
-    print(f"\nprobly {theirs['version']} on Python {theirs['python']}, by the clock, on the same sets; it bounds the")
-    print("entropies of a total-variation ball over the enclosing box, and samples level sets of Dirichlets.")
+    print(
+        f"\nprobly {theirs['version']} on Python {theirs['python']}, by the clock, on "
+        "the same sets; it bounds the"
+    )
+    print(
+        "entropies of a total-variation ball over the enclosing box, and samples level "
+        "sets of Dirichlets."
+    )
     print_table(rows)
 
 
@@ -224,7 +293,9 @@ def probly_environment() -> str:
     """Return the Python of ``.venv-probly/``, which is made with this Python or a newer one if need be."""
     python = PROBLY_HOME / "bin" / "python"
     if not python.exists():
-        print(f"\nInstalling probly and torch into {PROBLY_HOME.name}/ (several GB) ...", flush=True)
+        print(
+            f"\nInstalling probly and torch into {PROBLY_HOME.name}/ (several GB) ...", flush=True
+        )
         run([sys.executable, "-m", "venv", str(PROBLY_HOME)])
         run([str(python), "-m", "pip", "install", "--quiet", "probly", "torch"])
     return str(python)
@@ -232,8 +303,11 @@ def probly_environment() -> str:
 
 def ask_probly(python: str, batches: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
-        arrays: dict[str, Any] = {f"{key}/{name}": a for key, group in batches.items() for name, a in group.items()}
+        source = Path(folder) / "in.npz"
+        target = Path(folder) / "out.npz"
+        arrays: dict[str, Any] = {
+            f"{key}/{name}": a for key, group in batches.items() for name, a in group.items()
+        }
         np.savez(source, **arrays)
         run([python, str(HERE / "probly_worker.py"), str(source), str(target)])
         with np.load(target) as answers:

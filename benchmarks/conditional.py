@@ -1,9 +1,10 @@
 """Thresholds that follow features: coverage of kinds that overlap, sizes of the sets, and time.
 
-Run ``python benchmarks/conditional.py`` (a few minutes), or ``--quick`` for a look. ChaosNLI and CIFAR-10H need the
-data folder (``--data``, or the environment variable CREDALSET_DATA) and are left out without it. The
-baseline of widths is one threshold for all, that of times one quantile. The script exits with status 1 if a kind is
-covered less than guaranteed by more than 3.5 standard errors.
+Run ``python benchmarks/conditional.py`` (a few minutes), or ``--quick`` for a look. ChaosNLI and
+CIFAR-10H need the data folder (``--data``, or the environment variable CREDALSET_DATA) and are left
+out without it. The baseline of widths is one threshold for all, that of times one quantile. The
+script exits with status 1 if a kind is covered less than guaranteed by more than 3.5 standard
+errors.
 """
 
 from __future__ import annotations
@@ -49,13 +50,19 @@ def tasks(folder: str | None) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 def real(X: Any, counts: Any, kinds: dict[str, Any], seed: int) -> tuple[Any, Any, dict[str, Any]]:
     """Predictions for the items that a logistic regression was not trained on, and their kinds, read off these too."""
     order = np.random.default_rng(seed).permutation(len(X))
-    train, rest = order[: len(X) // 3], order[len(X) // 3 :]
+    train = order[: len(X) // 3]
+    rest = order[len(X) // 3 :]
     scaler = StandardScaler().fit(X[train])
-    model = SoftLabelClassifier(LogisticRegression(max_iter=500)).fit(scaler.transform(X[train]), counts[train])
+    model = SoftLabelClassifier(LogisticRegression(max_iter=500)).fit(
+        scaler.transform(X[train]), counts[train]
+    )
     g = model.predict_proba(scaler.transform(X[rest]))
     entropy = -(g * np.log(g + 1e-300)).sum(axis=1)
     top = {f"class {k}": g.argmax(axis=1) == k for k in range(min(g.shape[1], 4))}
-    unsure = {"unsure": entropy > np.median(entropy), "very unsure": entropy > np.quantile(entropy, 0.9)}
+    unsure = {
+        "unsure": entropy > np.median(entropy),
+        "very unsure": entropy > np.quantile(entropy, 0.9),
+    }
     return g, counts[rest], {name: kind[rest] for name, kind in kinds.items()} | top | unsure
 
 
@@ -63,7 +70,11 @@ def synthetic(seed: int) -> tuple[Any, Any, dict[str, Any]]:
     """Three kinds that overlap, for two of which predictions are worse."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet([0.7] * 3, 2500)
-    kinds = {"long": rng.random(2500) < 0.3, "new user": rng.random(2500) < 0.2, "money": rng.random(2500) < 0.5}
+    kinds = {
+        "long": rng.random(2500) < 0.3,
+        "new user": rng.random(2500) < 0.2,
+        "money": rng.random(2500) < 0.5,
+    }
     doubt = 0.05 + 0.35 * kinds["long"] + 0.45 * kinds["new user"]
     g = (1 - doubt)[:, None] * truth + doubt[:, None] * rng.dirichlet([1] * 3, 2500)
     return g, rng.multinomial(10, truth), kinds
@@ -72,13 +83,14 @@ def synthetic(seed: int) -> tuple[Any, Any, dict[str, Any]]:
 def measure(g: Any, counts: Any, kinds: dict[str, Any]) -> dict[str, dict[str, tuple[float, int]]]:
     """Coverage of each kind, and how many items of it were tested, by method; the mean width is a kind of its own."""
     columns = np.column_stack(list(kinds.values()))
-    old, new = slice(0, N_CALIB), slice(N_CALIB, None)
+    old = slice(0, N_CALIB)
+    new = slice(N_CALIB, None)
     keys = ["".join("01"[int(x)] for x in row) for row in columns]
     sets = {
         BASELINE: cs.conformalize(g[old], counts[old], "kl").predict_set(g[new], ALPHA),
-        "a threshold per combination": cs.conformalize(g[old], counts[old], "kl", groups=keys[old]).predict_set(
-            g[new], ALPHA, groups=keys[new]
-        ),
+        "a threshold per combination": cs.conformalize(
+            g[old], counts[old], "kl", groups=keys[old]
+        ).predict_set(g[new], ALPHA, groups=keys[new]),
         "thresholds that follow": cs.conformalize(
             g[old], counts[old], "kl", groups=cs.Conditional(columns[old])
         ).predict_set(g[new], ALPHA, groups=columns[new]),
@@ -87,7 +99,10 @@ def measure(g: Any, counts: Any, kinds: dict[str, Any]) -> dict[str, dict[str, t
     found: dict[str, dict[str, tuple[float, int]]] = {}
     for method, some in sets.items():
         hits = some.contains(shares)
-        by_kind = {name: (float(hits[kind[new]].mean()), int(kind[new].sum())) for name, kind in kinds.items()}
+        by_kind = {
+            name: (float(hits[kind[new]].mean()), int(kind[new].sum()))
+            for name, kind in kinds.items()
+        }
         width = float(cs.metrics.mean_width(some))
         found[method] = {"all": (float(hits.mean()), len(hits))} | by_kind | {"width": (width, 0)}
     return found
@@ -100,7 +115,10 @@ def report(name: str, make: Any, n_seeds: int) -> int:
     rows: list[tuple[str, ...]] = [("sets", *columns, f"vs {BASELINE}")]
     n_short = 0
     for method in of_seeds[0]:
-        means = {column: float(np.mean([one[method][column][0] for one in of_seeds])) for column in columns}
+        means = {
+            column: float(np.mean([one[method][column][0] for one in of_seeds]))
+            for column in columns
+        }
         ratio = means["width"] / np.mean([one[BASELINE]["width"][0] for one in of_seeds])
         rows.append((method, *(f"{value:.3f}" for value in means.values()), f"{ratio:.2f}"))
         for column in columns[:-1] if method == "thresholds that follow" else []:
@@ -117,18 +135,29 @@ def report(name: str, make: Any, n_seeds: int) -> int:
 def speed(n: int, n_new: int) -> None:
     """Print how long thresholds take, in all and for the processor, for numbers and for groups."""
     rng = np.random.default_rng(0)
-    for name, Z in (("numbers", rng.normal(size=(n + n_new, 10))), ("groups", rng.random((n + n_new, 10)) < 0.3)):
+    for name, Z in (
+        ("numbers", rng.normal(size=(n + n_new, 10))),
+        ("groups", rng.random((n + n_new, 10)) < 0.3),
+    ):
         columns = np.column_stack([np.ones(n + n_new), Z]).astype(float)
         scores = np.abs(rng.normal(size=n)) * np.exp(0.3 * Z[:n, 0])
-        start, used = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        used = time.process_time()
         found = conditional_quantiles(scores, columns[:n], ALPHA, columns[n:])
-        taken, worked = time.perf_counter() - start, time.process_time() - used
+        taken = time.perf_counter() - start
+        worked = time.process_time() - used
         used = time.process_time()
         for _ in range(100):
             np.quantile(scores, 1 - ALPHA)
         one = (time.process_time() - used) / 100
-        each = f"{1e6 * worked / n_new:.0f} µs of processor time each, {worked / n_new / one:.1f} times one quantile"
-        print(f"{n_new:,} thresholds, {n:,} items, ten features ({name}): {taken:.2f} s, {each}", end="")
+        each = (
+            f"{1e6 * worked / n_new:.0f} µs of processor time each, "
+            f"{worked / n_new / one:.1f} times one quantile"
+        )
+        print(
+            f"{n_new:,} thresholds, {n:,} items, ten features ({name}): {taken:.2f} s, {each}",
+            end="",
+        )
         print(f", {int(np.isinf(found).sum())} infinite", flush=True)
 
 

@@ -1,11 +1,11 @@
 """Label sets beside credal sets: whose label they contain, and how many labels they need.
 
-Run ``python benchmarks/labels.py`` (ten seeds, about a minute), or ``--quick`` for a look. ChaosNLI and CIFAR-10H need
-the data folder (``--data``, or the environment variable CREDALSET_DATA) and are left out without it. The toy data are
-those of Stutz et al. (2023) but for their seed: three overlapping Gaussians in the plane, with known posteriors. Every
-learner is a logistic regression on shares of votes. Sizes are also given as ratios to the
-baseline, sets calibrated on every vote. The script exits with status 1 if a guaranteed share falls short by more than
-3.5 standard errors.
+Run ``python benchmarks/labels.py`` (ten seeds, about a minute), or ``--quick`` for a look. ChaosNLI
+and CIFAR-10H need the data folder (``--data``, or the environment variable CREDALSET_DATA) and are
+left out without it. The toy data are those of Stutz et al. (2023) but for their seed: three
+overlapping Gaussians in the plane, with known posteriors. Every learner is a logistic regression on
+shares of votes. Sizes are also given as ratios to the baseline, sets calibrated on every vote. The
+script exits with status 1 if a guaranteed share falls short by more than 3.5 standard errors.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def parts(make: Maker, seed: int) -> tuple[Any, Any, Any, Any]:
     order = np.random.default_rng(seed).permutation(len(X))
     train, calib, test = np.split(order, np.cumsum(sizes))[:3]
     scaler = StandardScaler().fit(X[train])
-    model = SoftLabelClassifier(LogisticRegression(max_iter=500)).fit(scaler.transform(X[train]), counts[train])
+    model = SoftLabelClassifier(LogisticRegression(max_iter=500)).fit(
+        scaler.transform(X[train]), counts[train]
+    )
     g_calib, g_test = (model.predict_proba(scaler.transform(X[rows])) for rows in (calib, test))
     return g_calib, counts[calib], g_test, counts[test]
 
@@ -114,23 +116,38 @@ def methods(g: Any, counts: Any, g_new: Any, seed: int) -> dict[str, LabelSets]:
         BASELINE: cs.labels.conformalize(g, counts).predict_set(g_new, ALPHA),
         "every vote, 10 draws": cs.labels.conformalize(g, drawn).predict_set(g_new, ALPHA),
         "10 draws, corrected": corrected(g, counts, g_new, seed),
-        "majority vote": cs.labels.conformalize(g, counts, target="majority").predict_set(g_new, ALPHA),
+        "majority vote": cs.labels.conformalize(g, counts, target="majority").predict_set(
+            g_new, ALPHA
+        ),
     }
-    sets = {score: cs.conformalize(g, counts, score).predict_set(g_new, ALPHA) for score in ("tv", "kl")}
+    sets = {
+        score: cs.conformalize(g, counts, score).predict_set(g_new, ALPHA) for score in ("tv", "kl")
+    }
     return found | {
         "credal tv, E-admissible": majority_labels(sets["tv"]),
         "credal kl, E-admissible": majority_labels(sets["kl"]),
-        f"{SHARE:.0%} of annotators": cs.labels.conformalize(g, counts, target=SHARE).predict_set(g_new, ALPHA),
+        f"{SHARE:.0%} of annotators": cs.labels.conformalize(g, counts, target=SHARE).predict_set(
+            g_new, ALPHA
+        ),
         f"credal kl, {SHARE:.0%} of annotators": annotator_labels(sets["kl"], SHARE),
     }
 
 
 def measure(sets: LabelSets, counts: Any) -> dict[str, float]:
     """Coverage of each kind, and sizes."""
-    share, sizes = sets.share(counts), sets.sizes()
+    share = sets.share(counts)
+    sizes = sets.sizes()
     top = counts == counts.max(axis=1, keepdims=True)
-    values = (share, (sets.members * top).sum(axis=1) / top.sum(axis=1), share >= SHARE - 1e-9, sizes, sizes == 1)
-    return dict(zip(COLUMNS, (float(np.mean(value)) for value in (*values, sizes == 0)), strict=True))
+    values = (
+        share,
+        (sets.members * top).sum(axis=1) / top.sum(axis=1),
+        share >= SHARE - 1e-9,
+        sizes,
+        sizes == 1,
+    )
+    return dict(
+        zip(COLUMNS, (float(np.mean(value)) for value in (*values, sizes == 0)), strict=True)
+    )
 
 
 def report(name: str, make: Maker, n_seeds: int) -> int:
@@ -141,7 +158,8 @@ def report(name: str, make: Maker, n_seeds: int) -> int:
         for method, sets in methods(g, counts, g_new, seed).items():
             found[method].append(measure(sets, new_counts))
     rows: list[tuple[str, ...]] = []
-    n_broken, sizes = 0, make(0)[2]
+    n_broken = 0
+    sizes = make(0)[2]
     for method, of_seeds in found.items():
         means = {column: float(np.mean([one[column] for one in of_seeds])) for column in COLUMNS}
         observed = [one[GUARANTEED[method]] for one in of_seeds]
@@ -160,7 +178,8 @@ def report(name: str, make: Maker, n_seeds: int) -> int:
 def speed(n: int) -> None:
     """Print how long a batch takes, against one reading of its predictions."""
     rng = np.random.default_rng(0)
-    g, truth = rng.dirichlet(np.ones(10), n), rng.dirichlet(np.ones(10), 1000)
+    g = rng.dirichlet(np.ones(10), n)
+    truth = rng.dirichlet(np.ones(10), 1000)
     calibration = cs.labels.conformalize(truth, rng.multinomial(10, truth))
     times = {}
     for name, call in {"reading": g.sum, "predict_set": lambda: calibration.predict_set(g)}.items():
@@ -172,7 +191,8 @@ def speed(n: int) -> None:
         times[name] = min(runs)
     ratio = times["predict_set"] / times["reading"]
     print(
-        f"{n:,} label sets over 10 classes: {times['predict_set']:.3f} s, {ratio:.0f} times one reading of the array\n"
+        f"{n:,} label sets over 10 classes: {times['predict_set']:.3f} s, {ratio:.0f} "
+        "times one reading of the array\n"
     )
 
 

@@ -1,9 +1,9 @@
 """What a guarantee for the true distribution costs: thresholds, volumes and coverage of the truth, by number of votes.
 
-Votes are drawn from known distributions, so that coverage of the truth can be counted. ``oracle`` is calibrated with
-the truth itself, ``plain`` with the shares of the votes and without any guarantee for the truth; the others guarantee
-1 − α for it. The baseline is ``plain``: thresholds and volumes are given as they are and as ratios to it, in the same
-run.
+Votes are drawn from known distributions, so that coverage of the truth can be counted. ``oracle``
+is calibrated with the truth itself, ``plain`` with the shares of the votes and without any
+guarantee for the truth; the others guarantee 1 − α for it. The baseline is ``plain``: thresholds
+and volumes are given as they are and as ratios to it, in the same run.
 
     python benchmarks/noise.py            # 5 000 calibration items, 5 repetitions, a minute or two
     python benchmarks/noise.py --quick    # to see that it runs
@@ -39,7 +39,8 @@ NOISES: dict[str, Any] = {
     "AnnotatorSampling": cs.AnnotatorSampling(),
     "FewVotes": cs.FewVotes(),
 }
-#: share of the truth that a predictor knows; "sure" is all but certain of the majority where crowds nearly agree
+#: share of the truth that a predictor knows; "sure" is all but certain of the majority where crowds
+#: nearly agree
 PREDICTORS = {"good": 0.9, "fair": 0.7, "sure": None}
 
 
@@ -58,7 +59,9 @@ def measure(noise: str, score: str, items: tuple[Any, Any, Any], n: int) -> list
     """Calibrate on the first n items; return the threshold, and volume and coverage of the truth on the others."""
     prediction, truth, counts = items
     labels = truth[:n] if noise == "oracle" else counts[:n]
-    sets = cs.conformalize(prediction[:n], labels, score, noise=NOISES[noise]).predict_set(prediction[n:], ALPHA)
+    sets = cs.conformalize(prediction[:n], labels, score, noise=NOISES[noise]).predict_set(
+        prediction[n:], ALPHA
+    )
     volume = np.mean(sets[:N_VOLUMES].volume(random_state=0, n_rays=256))
     return [float(sets.threshold.mean()), float(volume), float(sets.contains(truth[n:]).mean())]
 
@@ -67,9 +70,19 @@ def run(predictor: str, score: str, options: argparse.Namespace) -> int:
     """Print one table, a row per number of votes and noise model; return how many guarantees fall short."""
     noises = [name for name in NOISES if name != "FewVotes" or score == "brier"]
     rows: list[tuple[str, ...]] = [
-        ("votes", "noise", "threshold", f"vs {BASELINE}", "volume", f"vs {BASELINE}", "coverage of the truth")
+        (
+            "votes",
+            "noise",
+            "threshold",
+            f"vs {BASELINE}",
+            "volume",
+            f"vs {BASELINE}",
+            "coverage of the truth",
+        )
     ]
-    slack = 3.5 * math.sqrt(ALPHA * (1 - ALPHA) * (1 / options.items + 1 / N_TEST) / options.repetitions)
+    slack = 3.5 * math.sqrt(
+        ALPHA * (1 - ALPHA) * (1 / options.items + 1 / N_TEST) / options.repetitions
+    )
     n_short = 0
     for votes in VOTES:
         found: dict[str, list[list[float]]] = {name: [] for name in noises}
@@ -81,12 +94,24 @@ def run(predictor: str, score: str, options: argparse.Namespace) -> int:
                 found[name].append(measure(name, score, items, options.items))
         means = {name: np.mean(values, axis=0) for name, values in found.items()}
         for name, (threshold, volume, coverage) in means.items():
-            base, short = means[BASELINE], name != BASELINE and coverage < 1 - ALPHA - slack
+            base = means[BASELINE]
+            short = name != BASELINE and coverage < 1 - ALPHA - slack
             n_short += short
-            ratios = [_ratio(value, of) for value, of in zip((threshold, volume), base, strict=False)]
-            cells = (f"{threshold:.3g}", ratios[0], f"{volume:.3g}", ratios[1], f"{coverage:.3f}{'!' if short else ''}")
+            ratios = [
+                _ratio(value, of) for value, of in zip((threshold, volume), base, strict=False)
+            ]
+            cells = (
+                f"{threshold:.3g}",
+                ratios[0],
+                f"{volume:.3g}",
+                ratios[1],
+                f"{coverage:.3f}{'!' if short else ''}",
+            )
             rows.append((str(votes), name, *cells))
-    print(f"predictor {predictor}, score {score}, K = {options.classes}, {options.items:,d} items, α = {ALPHA}")
+    print(
+        f"predictor {predictor}, score {score}, K = {options.classes}, "
+        f"{options.items:,d} items, α = {ALPHA}"
+    )
     print_table(rows)
     print(flush=True)
     return n_short
@@ -97,18 +122,28 @@ def _ratio(value: float, of: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--classes", type=int, default=3)
     parser.add_argument("--items", type=int, default=5000, help="for calibration")
     parser.add_argument("--scores", nargs="+", default=["brier", "tv"])
-    parser.add_argument("--predictors", nargs="+", default=list(PREDICTORS), choices=list(PREDICTORS))
+    parser.add_argument(
+        "--predictors", nargs="+", default=list(PREDICTORS), choices=list(PREDICTORS)
+    )
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one repetition, few items")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.items, options.repetitions, options.predictors = 500, 1, options.predictors[:1]
+        options.items = 500
+        options.repetitions = 1
+        options.predictors = options.predictors[:1]
     warnings.simplefilter("ignore", cs.CredalSetWarning)
-    n_short = sum(run(predictor, score, options) for predictor in options.predictors for score in options.scores)
+    n_short = sum(
+        run(predictor, score, options)
+        for predictor in options.predictors
+        for score in options.scores
+    )
     print("every guarantee is kept" if n_short == 0 else f"{n_short} guarantees fall short")
     return int(n_short > 0)
 

@@ -1,8 +1,9 @@
 """Ask `probly` about credal sets and write down its answers and its time; started by ``benchmarks/answers.py``.
 
-``python probly_worker.py IN.npz OUT.npz``, with a Python that has probly and torch but not credalset. Keys of the input
-read ``region/K/array``; of the output ``region/K/question/answer`` and ``region/K/question/rate`` (sets per second).
-Distance-based sets are (prediction, radius), Dirichlet sets (prediction, likelihood), convex hulls (vertices).
+``python probly_worker.py IN.npz OUT.npz``, with a Python that has probly and torch but not
+credalset. Keys of the input read ``region/K/array``; of the output ``region/K/question/answer`` and
+``region/K/question/rate`` (sets per second). Distance-based sets are (prediction, radius),
+Dirichlet sets (prediction, likelihood), convex hulls (vertices).
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ REPEATS = 3
 try:
     import probly  # noqa: F401 - before torch, which takes seconds
     import torch
-    from probly.quantification.measure.credal_set import generalized_hartley, lower_entropy, upper_entropy
+    from probly.quantification.measure.credal_set import (
+        generalized_hartley,
+        lower_entropy,
+        upper_entropy,
+    )
     from probly.representation.credal_set.array import ArrayDistanceBasedCredalSet
     from probly.representation.credal_set.torch import (
         TorchConvexCredalSet,
@@ -35,13 +40,21 @@ else:
 
 
 def main(source: str, target: str) -> None:
-    results: dict[str, Any] = {"version": version("probly"), "python": sys.version.split()[0], "missing": MISSING}
+    results: dict[str, Any] = {
+        "version": version("probly"),
+        "python": sys.version.split()[0],
+        "missing": MISSING,
+    }
     if not MISSING:
         torch.manual_seed(0)
         with np.load(source) as arrays:
             groups = sorted({key.rsplit("/", 1)[0] for key in arrays.files})
             for group in groups:
-                part = {key.rsplit("/", 1)[1]: arrays[key] for key in arrays.files if key.rsplit("/", 1)[0] == group}
+                part = {
+                    key.rsplit("/", 1)[1]: arrays[key]
+                    for key in arrays.files
+                    if key.rsplit("/", 1)[0] == group
+                }
                 results |= {f"{group}/{name}": value for name, value in answers(part).items()}
     np.savez(target, **results)
 
@@ -49,7 +62,11 @@ def main(source: str, target: str) -> None:
 def answers(part: Mapping[str, np.ndarray]) -> dict[str, Any]:
     if "vertices" in part:
         hulls = torch.as_tensor(part["vertices"])
-        return timed("hartley", len(hulls), lambda rows: (generalized_hartley(TorchConvexCredalSet(hulls[rows]), 2),))
+        return timed(
+            "hartley",
+            len(hulls),
+            lambda rows: (generalized_hartley(TorchConvexCredalSet(hulls[rows]), 2),),
+        )
     prediction = torch.as_tensor(part["prediction"])
     if "likelihood" in part:
         likelihood = torch.as_tensor(part["likelihood"])
@@ -94,7 +111,10 @@ def timed(question: str, n: int, ask: Callable[[slice], tuple[Any, ...]]) -> dic
             rate = max(rate, size / (time.perf_counter() - start))
     if len(result[0]) < n:
         result = ask(slice(n))
-    return {f"{question}/rate": rate, f"{question}/answer": np.stack([np.asarray(one) for one in result])}
+    return {
+        f"{question}/rate": rate,
+        f"{question}/answer": np.stack([np.asarray(one) for one in result]),
+    }
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """What sets of each score leave open at equal coverage: the paper's scores and networks, a softmax, and intervals.
 
-Sizes are what people read off sets: width, epistemic uncertainty, labels that can be the most probable one, items
-decided (at most one such label), and volume. *Hard* items are the third whose votes have most entropy. The column
-``vs KL`` is the ratio of widths to the baseline, the paper's network with its KL score in the same run.
+Sizes are what people read off sets: width, epistemic uncertainty, labels that can be the most
+probable one, items decided (at most one such label), and volume. *Hard* items are the third whose
+votes have most entropy. The column ``vs KL`` is the ratio of widths to the baseline, the paper's
+network with its KL score in the same run.
 
     python benchmarks/set_sizes.py            # ten splits, about half an hour
     python benchmarks/set_sizes.py --quick    # to see that it runs
 
-ChaosNLI and CIFAR-10H need the data folder (``--data``, or the environment variable CREDALSET_DATA) and are left out
-without it. The script exits with status 1 if a coverage is below its band, or intervals are wider than their limit.
+ChaosNLI and CIFAR-10H need the data folder (``--data``, or the environment variable CREDALSET_DATA)
+and are left out without it. The script exits with status 1 if a coverage is below its band, or
+intervals are wider than their limit.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ COLUMNS = ("coverage", "of the hard", *SIZES, "volume")
 #: largest width of intervals relative to the narrowest of the paper's scores, by data set and level
 LIMITS = {("ChaosNLI", 0.2): 0.92, ("CIFAR-10H", 0.1): 0.68, ("CIFAR-10H", 0.2): 0.65}
 CHANCE = 1e-3  # that one coverage falls below its band although all is well; ties only raise it
-N_RAYS, MAX_VOLUMES, MAX_SETS = 256, 60, 400  # rays of a volume; sets that are asked for it, and for other sizes
+N_RAYS, MAX_VOLUMES, MAX_SETS = (
+    256,
+    60,
+    400,
+)  # rays of a volume; sets that are asked for it, and for other sizes
 
 
 class Part(NamedTuple):
@@ -73,26 +79,41 @@ def split(X: Any, counts: Any, sizes: Sequence[int], seed: int, given: Any = Non
 
 def tasks(folder: str | None, quick: bool) -> list[Task]:
     data = make_synthetic(600 if quick else 1500, 3, n_votes=100, random_state=0)
-    found = [Task("synthetic", lambda seed: split(data.X, data.counts, [len(data.X) // 3] * 3, seed))]
+    found = [
+        Task("synthetic", lambda seed: split(data.X, data.counts, [len(data.X) // 3] * 3, seed))
+    ]
     if quick:
         return found
     try:
-        nli, cifar = load_chaosnli("roberta", folder), load_cifar10h(folder)
+        nli = load_chaosnli("roberta", folder)
+        cifar = load_cifar10h(folder)
     except DataNotFoundError as error:
         print(f"Left out for lack of data: {error}\n")
         return found
-    mean = softmax(np.asarray(nli.features, dtype=float).reshape(-1, 3, 3), axis=2).mean(axis=1)  # of three models
+    mean = softmax(np.asarray(nli.features, dtype=float).reshape(-1, 3, 3), axis=2).mean(
+        axis=1
+    )  # of three models
     sure = softmax(np.asarray(cifar.logits, dtype=float), axis=1)
     return [
-        Task("ChaosNLI", lambda seed: split(nli.features, nli.counts, (len(nli) - 1000, 500, 500), seed, mean)),
-        Task("CIFAR-10H", lambda seed: split(cifar.logits, cifar.counts, (3000, 3000, 1500), seed, sure), 10, 0.1),
+        Task(
+            "ChaosNLI",
+            lambda seed: split(nli.features, nli.counts, (len(nli) - 1000, 500, 500), seed, mean),
+        ),
+        Task(
+            "CIFAR-10H",
+            lambda seed: split(cifar.logits, cifar.counts, (3000, 3000, 1500), seed, sure),
+            10,
+            0.1,
+        ),
         *found,
     ]
 
 
 def methods(task: Task, part: Part) -> dict[str, tuple[str, Score]]:
     """Return the predictions and the score of each row of the table."""
-    rows = {name: ("second" if key == "so" else "first", get_score(key)) for name, key in PAPER.items()}
+    rows = {
+        name: ("second" if key == "so" else "first", get_score(key)) for name, key in PAPER.items()
+    }
     rows |= {
         f"{BASELINE}, normalised": ("first", Normalized("kl", task.offset)),
         "intervals": ("intervals", Intervals()),
@@ -121,11 +142,14 @@ def learn(task: Task, part: Part, seed: int, quick: bool) -> dict[str, list[Any]
     return found
 
 
-def measure(score: Score, prediction: list[Any], part: Part, alpha: float, volumes: bool) -> list[float]:
+def measure(
+    score: Score, prediction: list[Any], part: Part, alpha: float, volumes: bool
+) -> list[float]:
     """Return the `COLUMNS` of one score on one split."""
     sets = cs.conformalize(prediction[0], part.counts[1], score).predict_set(prediction[1], alpha)
     shares = part.counts[2] / part.counts[2].sum(axis=1, keepdims=True)
-    entropy, covered = cs.simplex.entropy(shares), sets.contains(shares)
+    entropy = cs.simplex.entropy(shares)
+    covered = sets.contains(shares)
     sizes = cs.metrics.mean_sizes(sets, max_sets=MAX_SETS)
     some = sets[:MAX_VOLUMES]
     volume = np.mean(some.volume(random_state=0, n_rays=N_RAYS)) if volumes else np.nan
@@ -139,8 +163,13 @@ def run(task: Task, n_seeds: int, options: argparse.Namespace) -> int:
     learned = [learn(task, part, seed, options.quick) for seed, part in enumerate(parts)]
     sizes = [len(X) for X in parts[0].X]
     print(f"\n{task.name}: {' / '.join(map(str, sizes))} items, {n_seeds} splits")
-    flat = [(predictions["second"][0] == 1.0).all(axis=1).mean() for predictions in learned]  # score 0 everywhere: ties
-    print(f"uniform second-order predictions of calibration items: {min(flat):.0%} to {max(flat):.0%} by split")
+    flat = [
+        (predictions["second"][0] == 1.0).all(axis=1).mean() for predictions in learned
+    ]  # score 0 everywhere: ties
+    print(
+        f"uniform second-order predictions of calibration items: {min(flat):.0%} to "
+        f"{max(flat):.0%} by split"
+    )
     n_missed = 0
     for alpha in ALPHAS:
         table = {
@@ -153,34 +182,55 @@ def run(task: Task, n_seeds: int, options: argparse.Namespace) -> int:
             )
             for name, (kind, score) in methods(task, parts[0]).items()
         }
-        width, base = COLUMNS.index("width"), table[BASELINE]
+        width = COLUMNS.index("width")
+        base = table[BASELINE]
         rank = conformal_rank(sizes[1], alpha)
-        low = betabinom(sizes[2], rank, sizes[1] + 1 - rank).ppf(CHANCE) / sizes[2]  # of one split: splits overlap
+        low = (
+            betabinom(sizes[2], rank, sizes[1] + 1 - rank).ppf(CHANCE) / sizes[2]
+        )  # of one split: splits overlap
         rows: list[tuple[str, ...]] = [(f"α = {alpha:g}", *COLUMNS, f"vs {BASELINE}")]
         for name, values in table.items():
             odd = values[0] < low
             n_missed += odd
             cells = ["-" if np.isnan(value) else f"{value:.3g}" for value in values[1:]]
-            rows.append((name, f"{values[0]:.3f}{'!' if odd else ''}", *cells, f"{values[width] / base[width]:.2f}"))
+            rows.append(
+                (
+                    name,
+                    f"{values[0]:.3f}{'!' if odd else ''}",
+                    *cells,
+                    f"{values[width] / base[width]:.2f}",
+                )
+            )
         print_table(rows)
         best = min(table[name][width] for name in PAPER)
-        ratio, limit = table["intervals"][width] / best, LIMITS.get((task.name, alpha), np.inf)
+        ratio = table["intervals"][width] / best
+        limit = LIMITS.get((task.name, alpha), np.inf)
         n_missed += bool(ratio > limit)
-        print(f"width of intervals against the narrowest of the paper's scores: {ratio:.2f}", end="")
+        print(
+            f"width of intervals against the narrowest of the paper's scores: {ratio:.2f}", end=""
+        )
         print(f" (at most {limit:g})\n" if np.isfinite(limit) else "\n", flush=True)
     return n_missed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10, help="random splits")
     parser.add_argument("--data", default=None, help="data folder; CREDALSET_DATA by default")
     parser.add_argument("--only", default="", help="data sets whose name starts with this")
-    parser.add_argument("--no-volumes", action="store_true", help="leave volumes out, which take longest")
-    parser.add_argument("--quick", action="store_true", help="one split, two epochs: the tables mean nothing")
+    parser.add_argument(
+        "--no-volumes", action="store_true", help="leave volumes out, which take longest"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one split, two epochs: the tables mean nothing"
+    )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", cs.CredalSetWarning)  # empty sets have volume zero
-    chosen = [task for task in tasks(options.data, options.quick) if task.name.startswith(options.only)]
+    chosen = [
+        task for task in tasks(options.data, options.quick) if task.name.startswith(options.only)
+    ]
     n_missed = sum(run(task, 1 if options.quick else options.seeds, options) for task in chosen)
     return int(n_missed > 0 and not options.quick)
 

@@ -1,8 +1,9 @@
 """Time and memory of ``credalset predict`` on tables of any length, and where the time goes.
 
-The baseline is what the questions take alone: `predict_set`, envelopes, entropies and labels on arrays in memory. Time
-is processor time, because other work on the machine slows the clock. Limits: at most twice the baseline, 600 MB, and
-the same memory at a quarter of the rows within 10 %. The script exits with status 1 if one is missed.
+The baseline is what the questions take alone: `predict_set`, envelopes, entropies and labels on
+arrays in memory. Time is processor time, because other work on the machine slows the clock. Limits:
+at most twice the baseline, 600 MB, and the same memory at a quarter of the rows within 10 %. The
+script exits with status 1 if one is missed.
 
     python benchmarks/tables.py                              # a million rows of 10 classes
     python benchmarks/tables.py --rows 10000000 --workers 1 2 4   # ten million, and by Dask workers
@@ -49,12 +50,20 @@ class Run(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--score", default="kl")
-    parser.add_argument("--workers", type=int, nargs="*", default=[], help="also score by so many Dask workers")
-    parser.add_argument("--folder", type=Path, help="for files that are removed afterwards; a temporary one by default")
+    parser.add_argument(
+        "--workers", type=int, nargs="*", default=[], help="also score by so many Dask workers"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="for files that are removed afterwards; a temporary one by default",
+    )
     parser.add_argument("--quick", action="store_true", help="few rows: the numbers mean nothing")
     options = parser.parse_args(arguments)
     options.rows = 2000 if options.quick else options.rows
@@ -69,16 +78,30 @@ def compare(folder: Path, options: argparse.Namespace) -> int:
     data = cs.datasets.make_synthetic(500, options.classes, n_votes=50, random_state=0)
     calibration = cs.conformalize(data.distributions, data.counts, options.score, classes=names)
     calibration.save(folder / "calibration")
-    source, target = folder / "new.parquet", folder / "sets.parquet"
-    print(f"{options.classes} classes, score {options.score}; {os.cpu_count()} cores, busy: {os.getloadavg()[0]:.1f}\n")
-    command = [sys.executable, "-m", "credalset", "predict", str(folder / "calibration"), str(source)]
+    source = folder / "new.parquet"
+    target = folder / "sets.parquet"
+    print(
+        f"{options.classes} classes, score {options.score}; {os.cpu_count()} cores, "
+        f"busy: {os.getloadavg()[0]:.1f}\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "credalset",
+        "predict",
+        str(folder / "calibration"),
+        str(source),
+    ]
     command += ["-o", str(target), "--alpha", str(ALPHA), "--overwrite"]
     print("      rows  processor time    clock    memory  rows per second of processor time")
     runs = []
     for rows in (options.rows // 4, options.rows):
         write_predictions(source, rows, names)
         runs.append(run := measure(command))
-        print(f"{rows:10,d}  {run.used:12.1f} s  {run.seconds:5.1f} s  {run.memory / 1e6:5.0f} MB", end="")
+        print(
+            f"{rows:10,d}  {run.used:12.1f} s  {run.seconds:5.1f} s  {run.memory / 1e6:5.0f} MB",
+            end="",
+        )
         print(f"  {rows / run.used:15,.0f}", flush=True)
     size = [path.stat().st_size / options.rows for path in (source, target)]
     print(f"bytes per row: {size[0]:.0f} read, {size[1]:.0f} written\n")
@@ -97,7 +120,9 @@ def write_predictions(path: Path, rows: int, names: list[str]) -> None:
         for start in range(0, rows, ROW_GROUP):
             size = min(ROW_GROUP, rows - start)
             prediction = rng.dirichlet(np.ones(len(names)), size)
-            writer.write_table(pa.table([np.arange(start, start + size), *prediction.T], schema=schema))
+            writer.write_table(
+                pa.table([np.arange(start, start + size), *prediction.T], schema=schema)
+            )
 
 
 def measure(command: list[str]) -> Run:
@@ -105,7 +130,9 @@ def measure(command: list[str]) -> Run:
     start = time.monotonic()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         said = process.stderr.read() if process.stderr is not None else ""
-        _, status, usage = os.wait4(process.pid, 0)  # tells processor time and memory, which wait does not
+        _, status, usage = os.wait4(
+            process.pid, 0
+        )  # tells processor time and memory, which wait does not
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with {process.returncode}: {said}")
@@ -123,7 +150,8 @@ def time_parts(calibration: Any, source: Path, target: Path, names: list[str]) -
         spent[part] = spent.get(part, 0.0) + time.process_time() - start
 
     scorer = cs.Scorer(calibration, alpha=ALPHA).for_input(read_table(source).schema)
-    batches, n_rows = read_table(source).batches, 0
+    batches = read_table(source).batches
+    n_rows = 0
     with table_writer(target, scorer.schema) as write:
         while n_rows < LARGEST_PART:
             with timed("read Parquet"):
@@ -156,7 +184,10 @@ def report(parts: dict[str, float], runs: list[Run], rows: int) -> int:
     for part, seconds in parts.items():
         print(f"{part:24}  {1e6 * seconds:10.2f}  {seconds / each:6.0%}")
     alone = sum(parts[question] for question in QUESTIONS)
-    print(f"{'questions alone':24}  {1e6 * alone:10.2f}  {alone / each:6.0%}   the baseline: {', '.join(QUESTIONS)}\n")
+    print(
+        f"{'questions alone':24}  {1e6 * alone:10.2f}  {alone / each:6.0%}   the "
+        f"baseline: {', '.join(QUESTIONS)}\n"
+    )
     limits = [
         ("processor time against the questions alone", each / alone, SLOWEST),
         ("memory, in units of 600 MB", large.memory / LARGEST, 1.0),
@@ -175,7 +206,8 @@ def scale(folder: Path, source: Path, options: argparse.Namespace) -> None:
     for n in [0, *options.workers]:
         target = folder / f"by-{n}"
         with local_cluster(n) if n else nullcontext() as client:
-            before, start = sum(usage(client)[0]), time.monotonic()
+            before = sum(usage(client)[0])
+            start = time.monotonic()
             score_parquet(source, target, scorer, client=client)
             seconds, (busy, memory) = time.monotonic() - start, usage(client)
         used = sum(busy) - before

@@ -3,9 +3,10 @@
     python benchmarks/votes_in_hand.py --output docs/results/votes_in_hand.md
     python benchmarks/votes_in_hand.py --quick
 
-Ten random splits of each data set (two with ``--quick``) into items that fit the crowd, calibrate and test. Numbers are
-means over the splits with 95 % intervals. Finished parts are kept in a file (``--keep``), so that a run that was cut
-off goes on where it stopped. The data folder is ``CREDALSET_DATA`` or ``../shared/data``.
+Ten random splits of each data set (two with ``--quick``) into items that fit the crowd, calibrate
+and test. Numbers are means over the splits with 95 % intervals. Finished parts are kept in a file
+(``--keep``), so that a run that was cut off goes on where it stopped. The data folder is
+``CREDALSET_DATA`` or ``../shared/data``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ DATA = Path(os.environ.get("CREDALSET_DATA", Path(__file__).parents[2] / "shared
 ALPHA = 0.1
 IN_HAND = (0, 1, 2, 3, 5, 10)
 NAMES = {"cifar": "CIFAR-10H", "chaos": "ChaosNLI"}
-PARTS = {"cifar": (1000, 1500, 1500), "chaos": (500, 750, 750)}  # items to fit, to calibrate, to test
+PARTS = {
+    "cifar": (1000, 1500, 1500),
+    "chaos": (500, 750, 750),
+}  # items to fit, to calibrate, to test
 BUDGETS = {"cifar": (0.25, 0.5, 1.0, 2.0), "chaos": (1.0, 2.0, 5.0, 10.0)}
 Row = dict[str, float]
 
@@ -44,20 +48,29 @@ def load(name: str, split: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(split)
     if name == "cifar":
         with np.load(DATA / "cifar10h_model_a.npz") as file:
-            p, counts = softmax(file["logits"].astype(float), axis=1), file["counts"].astype(int)
+            p = softmax(file["logits"].astype(float), axis=1)
+            counts = file["counts"].astype(int)
         order = rng.permutation(len(p))
         return p[order], counts[order]
-    with np.load(DATA / "chaosnli_snli_mnli_roberta.npz") as file, np.load(DATA / "chaosnli_snli_mnli.npz") as votes:
+    with (
+        np.load(DATA / "chaosnli_snli_mnli_roberta.npz") as file,
+        np.load(DATA / "chaosnli_snli_mnli.npz") as votes,
+    ):
         known = file["has_roberta"]
-        logits, counts = file["roberta_logits"][known].astype(float), votes["counts"][known].astype(int)
+        logits = file["roberta_logits"][known].astype(float)
+        counts = votes["counts"][known].astype(int)
         snli = (votes["source"][known] == "snli").astype(float)[:, None]
     flat = logits.reshape(-1, 9)
     features = np.hstack([flat, softmax(logits, axis=2).reshape(-1, 9), snli, flat * snli])
     features = (features - features.mean(axis=0)) / features.std(axis=0)
     order = rng.permutation(len(counts))
-    train, rest = order[:1083], order[1083:]
-    labels, weights = np.tile(np.arange(3), len(train)), counts[train].ravel() / 100
-    model = LogisticRegression(C=0.1, max_iter=500).fit(np.repeat(features[train], 3, axis=0), labels, weights)
+    train = order[:1083]
+    rest = order[1083:]
+    labels = np.tile(np.arange(3), len(train))
+    weights = counts[train].ravel() / 100
+    model = LogisticRegression(C=0.1, max_iter=500).fit(
+        np.repeat(features[train], 3, axis=0), labels, weights
+    )
     return model.predict_proba(features[rest]), counts[rest]
 
 
@@ -92,11 +105,14 @@ def measure(sets: Any, truth: np.ndarray) -> Row:
 def in_hand(name: str, split: int) -> dict[str, Row]:
     """Panel calibration with 0 to 10 votes in hand."""
     fit, calibrate, (p, counts) = parts_of(name, split)
-    rng, found = np.random.default_rng(100 + split), {}
+    rng = np.random.default_rng(100 + split)
+    found = {}
     alone = cs.conformalize(*calibrate, score="kl").predict_set(p, ALPHA)
     found["0, prediction alone"] = measure(alone, shares(counts))
     crowd = cs.DirichletCrowd().fit(*fit)
-    calibration = crowd.conformalize(*calibrate, "kl", in_hand=IN_HAND, method="panel", random_state=split)
+    calibration = crowd.conformalize(
+        *calibrate, "kl", in_hand=IN_HAND, method="panel", random_state=split
+    )
     for h in IN_HAND:
         hand = hold_back(counts, h, rng)
         found[str(h)] = measure(calibration.predict_set(p, hand, ALPHA), shares(counts - hand))
@@ -106,22 +122,35 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
 def imputed(name: str, split: int) -> dict[str, Row]:
     """Calibration items with 3, 5 or 10 votes each: imputed, plain, proved, and an oracle that knows all votes."""
     fit, calibrate, (p, counts) = parts_of(name, split)
-    p_calib, all_votes = np.concatenate([fit[0], calibrate[0]]), np.concatenate([fit[1], calibrate[1]])
-    rng, found, truth = np.random.default_rng(200 + split), {}, shares(counts)
+    p_calib = np.concatenate([fit[0], calibrate[0]])
+    all_votes = np.concatenate([fit[1], calibrate[1]])
+    rng = np.random.default_rng(200 + split)
+    found = {}
+    truth = shares(counts)
     for m in (3, 5, 10):
-        few, new = hold_back(all_votes, m, rng), hold_back(counts, m, rng)
+        few = hold_back(all_votes, m, rng)
+        new = hold_back(counts, m, rng)
         crowd = cs.DirichletCrowd().fit(p_calib, few)
         numbers = sorted({0, 1, m // 2, m})
         for score in ("brier", "tv", "kl"):
-            calibration = crowd.conformalize(p_calib, few, score, in_hand=numbers, method="imputed", random_state=split)
+            calibration = crowd.conformalize(
+                p_calib, few, score, in_hand=numbers, method="imputed", random_state=split
+            )
             for h in numbers:
-                hand, hand_new = hold_back(few, h, rng), hold_back(new, h, rng)
+                hand = hold_back(few, h, rng)
+                hand_new = hold_back(new, h, rng)
                 sets = calibration.predict_set(p, hand_new, ALPHA)
-                g, g_new, row = calibration.predict_set(p_calib, hand).prediction, sets.prediction, measure(sets, truth)
-                row["oracle"] = mean_width(cs.conformalize(g, all_votes, score).predict_set(g_new, ALPHA))
+                g = calibration.predict_set(p_calib, hand).prediction
+                g_new = sets.prediction
+                row = measure(sets, truth)
+                row["oracle"] = mean_width(
+                    cs.conformalize(g, all_votes, score).predict_set(g_new, ALPHA)
+                )
                 row["ratio"] = row["width"] / row["oracle"]
                 if m - h >= 2:
-                    row["plain"] = mean_width(cs.conformalize(g, few - hand, score).predict_set(g_new, ALPHA))
+                    row["plain"] = mean_width(
+                        cs.conformalize(g, few - hand, score).predict_set(g_new, ALPHA)
+                    )
                 if m - h >= 2 and score == "brier":
                     row |= proved(g, few - hand, g_new)
                 found[f"{m}, {h}, {score}"] = row
@@ -132,7 +161,9 @@ def proved(g: np.ndarray, votes: np.ndarray, g_new: np.ndarray) -> Row:
     """Widths of the distribution-free routes to the distribution behind the votes that did not predict."""
     found = {}
     for name, noise in (("unbiased", cs.UnbiasedVotes()), ("moments", cs.FewVotes(delta=0.01))):
-        found[name] = mean_width(cs.conformalize(g, votes, "brier", noise=noise).predict_set(g_new, ALPHA))
+        found[name] = mean_width(
+            cs.conformalize(g, votes, "brier", noise=noise).predict_set(g_new, ALPHA)
+        )
     return found
 
 
@@ -143,16 +174,25 @@ def mean_width(sets: Any) -> float:
 def policies(name: str, split: int) -> dict[str, Row]:
     """Policies against the same number of votes for all, each calibrated as a whole, with the same votes held back."""
     fit, *others = parts_of(name, split)
-    crowd, items = cs.DirichletCrowd().fit(*fit), [np.concatenate(parts) for parts in zip(*others, strict=True)]
+    crowd = cs.DirichletCrowd().fit(*fit)
+    items = [np.concatenate(parts) for parts in zip(*others, strict=True)]
     chosen = {f"lead {lead}": cs.VotingPolicy(crowd, lead=lead) for lead in (1.5, 2.0, 2.5, 3.0)}
     chosen["lead 2.5, futility 0.01"] = cs.VotingPolicy(crowd, lead=2.5, futility=0.01)
     chosen["lead 2.5 or width 0.5"] = cs.VotingPolicy(crowd, lead=2.5, width=0.5)
     found = {}
     for title, policy in chosen.items():
-        rows = policy.compare(*items, () if found else (1, 2, 5, 10, 20), alpha=ALPHA, random_state=split)
+        rows = policy.compare(
+            *items, () if found else (1, 2, 5, 10, 20), alpha=ALPHA, random_state=split
+        )
         for row in rows:
-            name_of = title if row["policy"] == "policy" else f"uniform {row['policy'].removesuffix(' votes')}"
-            found[name_of] = {column: row[column] for column in ("votes", "width", "decided", "coverage")}
+            name_of = (
+                title
+                if row["policy"] == "policy"
+                else f"uniform {row['policy'].removesuffix(' votes')}"
+            )
+            found[name_of] = {
+                column: row[column] for column in ("votes", "width", "decided", "coverage")
+            }
     forecast = chosen["lead 2.0"].forecast(items[0], n_draws=20)
     found["lead 2.0"]["forecast"] = forecast.total / len(items[0])
     return found
@@ -161,18 +201,24 @@ def policies(name: str, split: int) -> dict[str, Row]:
 def order(name: str, split: int) -> dict[str, Row]:
     """Whom to ask next at a given budget: smallest lead, ActiveLab, or items at random."""
     fit, _, (p, counts) = parts_of(name, split)
-    p, counts = p[:600], counts[:600]
-    crowd, top = cs.DirichletCrowd().fit(*fit), counts.argmax(axis=1)
+    p = p[:600]
+    counts = counts[:600]
+    crowd = cs.DirichletCrowd().fit(*fit)
+    top = counts.argmax(axis=1)
     orders: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "smallest lead": lambda votes: _leads(crowd, p, votes.sum(axis=2)),
         "ActiveLab": lambda votes: _activelab(p, votes),
-        "random": lambda votes: votes.sum(axis=(1, 2)) + np.random.default_rng(split).random(len(p)),
+        "random": lambda votes: (
+            votes.sum(axis=(1, 2)) + np.random.default_rng(split).random(len(p))
+        ),
     }
-    found, step = {}, len(p) // 10
+    found = {}
+    step = len(p) // 10
     for title, rank in orders.items():
         rng = np.random.default_rng(300 + split)
         queue = [rng.permutation(np.repeat(np.arange(counts.shape[1]), row)) for row in counts]
-        votes, used = np.zeros((*counts.shape, 40), dtype=int), np.zeros(len(p), dtype=int)
+        votes = np.zeros((*counts.shape, 40), dtype=int)
+        used = np.zeros(len(p), dtype=int)
         for budget in BUDGETS[name]:
             while used.sum() < budget * len(p):
                 open_items = np.where(used < 40, rank(votes), np.inf)
@@ -182,7 +228,10 @@ def order(name: str, split: int) -> dict[str, Row]:
             hand = votes.sum(axis=2)
             g = crowd.predict(p, hand)
             error = 0.5 * np.abs(g - shares(counts - hand)).sum(axis=1)
-            found[f"{title}, {budget:g}"] = {"wrong": (g.argmax(axis=1) != top).mean(), "tv": error.mean()}
+            found[f"{title}, {budget:g}"] = {
+                "wrong": (g.argmax(axis=1) != top).mean(),
+                "tv": error.mean(),
+            }
     return found
 
 
@@ -194,7 +243,8 @@ def _leads(crowd: cs.DirichletCrowd, p: np.ndarray, votes: np.ndarray) -> np.nda
 def _activelab(p: np.ndarray, votes: np.ndarray) -> np.ndarray:
     from cleanlab.multiannotator import get_active_learning_scores
 
-    has, scores = votes.any(axis=(1, 2)), np.empty(len(p))
+    has = votes.any(axis=(1, 2))
+    scores = np.empty(len(p))
     labels = np.where(votes.any(axis=1), votes.argmax(axis=1).astype(float), np.nan)
     labels = labels[:, votes.any(axis=(0, 1))]
     if not has.any():
@@ -207,20 +257,30 @@ def _activelab(p: np.ndarray, votes: np.ndarray) -> np.ndarray:
 
 def broken(name: str, split: int) -> dict[str, Row]:
     """Synthetic crowds that are no Dirichlet crowds: coverage of the imputed route with three votes, score brier."""
-    rng, found = np.random.default_rng(400 + split), {}
+    rng = np.random.default_rng(400 + split)
+    found = {}
     for title, make in SIMULATIONS.items():
         for k in (2, 3, 10):
             p = rng.dirichlet(np.ones(k), 2000)
             truth = make(p, rng)
             few = np.stack([rng.multinomial(3, row) for row in truth])
             crowd = cs.DirichletCrowd().fit(p[:1000], few[:1000])
-            calibration = crowd.conformalize(p[:1000], few[:1000], "brier", in_hand=(0, 3), method="imputed")
+            calibration = crowd.conformalize(
+                p[:1000], few[:1000], "brier", in_hand=(0, 3), method="imputed"
+            )
             for h, hand in ((0, None), (3, few[1000:])):
                 sets = calibration.predict_set(p[1000:], hand, ALPHA)
-                g = calibration.predict_set(p[:1000], None if hand is None else few[:1000]).prediction
-                oracle = cs.conformalize(g, truth[:1000], "brier").predict_set(sets.prediction, ALPHA)
+                g = calibration.predict_set(
+                    p[:1000], None if hand is None else few[:1000]
+                ).prediction
+                oracle = cs.conformalize(g, truth[:1000], "brier").predict_set(
+                    sets.prediction, ALPHA
+                )
                 ratio = mean_width(sets) / mean_width(oracle)
-                found[f"{title}, {k}, {h}"] = {"coverage": sets.contains(truth[1000:]).mean(), "ratio": ratio}
+                found[f"{title}, {k}, {h}"] = {
+                    "coverage": sets.contains(truth[1000:]).mean(),
+                    "ratio": ratio,
+                }
             check = crowd.check(p[1000:], few[1000:], n_simulations=99)
             found[f"{title}, {k}, 0"]["p"] = check.p_value
     return found
@@ -253,7 +313,9 @@ SIMULATIONS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] 
 # --- running and printing ---
 
 
-def collect(part: Callable[[str, int], dict[str, Row]], name: str, n_splits: int, kept: Path) -> dict[str, list[Row]]:
+def collect(
+    part: Callable[[str, int], dict[str, Row]], name: str, n_splits: int, kept: Path
+) -> dict[str, list[Row]]:
     """Run one part over all splits, taking from the file what is finished."""
     done = json.loads(kept.read_text()) if kept.is_file() else {}
     rows: dict[str, list[Row]] = {}
@@ -261,7 +323,9 @@ def collect(part: Callable[[str, int], dict[str, Row]], name: str, n_splits: int
         key = f"{part.__name__} {name} {split}"
         if key not in done:
             found = part(name, split)
-            done[key] = {title: {k: float(v) for k, v in row.items()} for title, row in found.items()}
+            done[key] = {
+                title: {k: float(v) for k, v in row.items()} for title, row in found.items()
+            }
             kept.write_text(json.dumps(done))
         for title, row in done[key].items():
             rows.setdefault(title, []).append(row)
@@ -272,13 +336,18 @@ def cell(rows: list[Row], column: str) -> str:
     values = [row[column] for row in rows if column in row]
     if not values:
         return "–"
-    half = student.ppf(0.975, max(len(values) - 1, 1)) * np.std(values, ddof=1) / np.sqrt(len(values))
+    half = (
+        student.ppf(0.975, max(len(values) - 1, 1)) * np.std(values, ddof=1) / np.sqrt(len(values))
+    )
     return f"{np.mean(values):.3f} ± {half:.3f}" if len(values) > 1 else f"{np.mean(values):.3f}"
 
 
 def table(head: str, rows: dict[str, list[Row]], columns: list[str]) -> list[str]:
     lines = [f"| {head} | {' | '.join(columns)} |", "|" + "---|" * (1 + len(columns))]
-    lines += [f"| {title} | {' | '.join(cell(each, c) for c in columns)} |" for title, each in rows.items()]
+    lines += [
+        f"| {title} | {' | '.join(cell(each, c) for c in columns)} |"
+        for title, each in rows.items()
+    ]
     return [*lines, ""]
 
 
@@ -287,10 +356,10 @@ def write(n_splits: int, kept: Path) -> list[str]:
     lines = [
         "# Votes in hand: measured",
         "",
-        f"Means over {n_splits} random splits with 95 % intervals, alpha = {ALPHA}. Width is half of the sum of upper "
-        "minus lower probabilities, labels the number of E-admissible labels, decided the share of items with at most "
-        "one. "
-        "Written by `benchmarks/votes_in_hand.py`.",
+        f"Means over {n_splits} random splits with 95 % intervals, alpha = {ALPHA}. Width is half "
+        "of the sum of upper minus lower probabilities, labels the number of E-admissible "
+        "labels, decided the share of items with at most one. Written by "
+        "`benchmarks/votes_in_hand.py`.",
         "",
     ]
     for name in both:
@@ -299,34 +368,57 @@ def write(n_splits: int, kept: Path) -> list[str]:
         lines += table("votes in hand", collect(in_hand, name, n_splits, kept), measures)
     for name in both:
         lines += [f"## {NAMES[name]}: calibration items with few votes", ""]
-        lines += ["Imputed width and coverage of the share of all votes; widths of the oracle and of other routes.", ""]
+        lines += [
+            "Imputed width and coverage of the share of all votes; widths of the oracle and "
+            "of other routes.",
+            "",
+        ]
         columns = ["width", "coverage", "oracle", "ratio", "plain", "unbiased", "moments"]
         lines += table("votes, in hand, score", collect(imputed, name, n_splits, kept), columns)
     for name in both:
         lines += [f"## {NAMES[name]}: policies, at most 20 votes, panel calibration, score kl", ""]
-        lines += ["All policies draw on the same 20 votes of each item and are scored against its other votes.", ""]
+        lines += [
+            "All policies draw on the same 20 votes of each item and are scored against its "
+            "other votes.",
+            "",
+        ]
         columns = ["votes", "width", "decided", "coverage", "forecast"]
         lines += table("policy", collect(policies, name, n_splits, kept), columns)
     lines += ["## Whom to ask next", ""]
     try:
         import cleanlab  # noqa: F401
     except ImportError:
-        lines += ["Not measured: cleanlab is not installed (pip install 'credalset[activelab]').", ""]
+        lines += [
+            "Not measured: cleanlab is not installed (pip install 'credalset[activelab]').",
+            "",
+        ]
     else:
-        lines += ["Share of items with another most probable label than all votes, and total variation distance.", ""]
+        lines += [
+            "Share of items with another most probable label than all votes, and total "
+            "variation distance.",
+            "",
+        ]
         for name in both:
             found = collect(order, name, min(n_splits, 5), kept)
             lines += table(f"{NAMES[name]}, mean votes per item", found, ["wrong", "tv"])
     lines += ["## Crowds that violate the model: imputed, three votes, score brier", ""]
-    lines += table("crowd, classes, in hand", collect(broken, "", min(n_splits, 5), kept), ["coverage", "ratio", "p"])
+    lines += table(
+        "crowd, classes, in hand",
+        collect(broken, "", min(n_splits, 5), kept),
+        ["coverage", "ratio", "p"],
+    )
     return lines
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="two splits")
     parser.add_argument("--output", type=Path, help="file for the tables")
-    parser.add_argument("--keep", type=Path, help="file of finished parts; remove it to measure again")
+    parser.add_argument(
+        "--keep", type=Path, help="file of finished parts; remove it to measure again"
+    )
     chosen = parser.parse_args(arguments)
     if not (DATA / "cifar10h_model_a.npz").is_file():
         print(f"Not measured: {DATA} does not hold ChaosNLI and CIFAR-10H. Set CREDALSET_DATA.")

@@ -1,8 +1,9 @@
 """Draw the pictures of the documentation: ``python docs/figures.py`` writes ``docs/regions/img`` and ``docs/img``.
 
-The region pages show the sets that `figures` lists; before a set is drawn, the area inside its outline is compared with
-`CredalSet.volume`. The gallery shows what its own code draws: the examples of ``docs/plotting.md`` are run from top to
-bottom, and wherever the page shows a picture, the axes made last are saved under its name. Needs the extra ``plot``.
+The region pages show the sets that `figures` lists; before a set is drawn, the area inside its
+outline is compared with `CredalSet.volume`. The gallery shows what its own code draws: the examples
+of ``docs/plotting.md`` are run from top to bottom, and wherever the page shows a picture, the axes
+made last are saved under its name. Needs the extra ``plot``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Panel:
     sets: CredalSet
 
 
-def first_order(title: str, score: str | cs.scores.Score, prediction: list[float], thresholds: list[float]) -> Panel:
+def first_order(
+    title: str, score: str | cs.scores.Score, prediction: list[float], thresholds: list[float]
+) -> Panel:
     """The same prediction at several thresholds."""
     rows = np.tile(prediction, (len(thresholds), 1))
     return Panel(title, cs.get_score(score).region(rows, thresholds))
@@ -48,12 +51,16 @@ def dirichlets(title: str, mode: list[float], weights: list[float], threshold: f
 
 def sided(title: str, prediction: list[list[float]], thresholds: list[float]) -> Panel:
     """Probability intervals, a distribution with its half-widths below and above, at several thresholds."""
-    return Panel(title, cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds))
+    return Panel(
+        title,
+        cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds),
+    )
 
 
 def figures() -> dict[str, list[Panel]]:
     """Every picture of the region pages, by file name."""
-    inside, edge = [0.5, 0.3, 0.2], [0.75, 0.2, 0.05]
+    inside = [0.5, 0.3, 0.2]
+    edge = [0.75, 0.2, 0.05]
     spread = cs.scores.Wasserstein(positions=(0, 1, 5))
     return {
         "total-variation": [
@@ -74,7 +81,9 @@ def figures() -> dict[str, list[Panel]]:
         "half-space": [
             first_order("t = 0.55, 0.61, 0.68", "inner", inside, [0.55, 0.61, 0.68]),
             first_order("confident, same thresholds", "inner", edge, [0.55, 0.61, 0.68]),
-            first_order("ambiguous, same thresholds", "inner", [0.41, 0.35, 0.24], [0.55, 0.61, 0.68]),
+            first_order(
+                "ambiguous, same thresholds", "inner", [0.41, 0.35, 0.24], [0.55, 0.61, 0.68]
+            ),
         ],
         "reverse-kullback-leibler": [
             dirichlets("W = 10, 50, 200;  t = 2.3", inside, [10.0, 50.0, 200.0], 2.3),
@@ -87,14 +96,28 @@ def figures() -> dict[str, list[Panel]]:
             first_order("weights 1, 1, 6", Brier((1, 1, 6)), inside, [0.005, 0.03, 0.12]),
         ],
         "intervals": [
-            sided("wider below than above", [inside, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
-            sided("near an edge, same sides", [edge, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
-            sided("one class known closely", [inside, [0.25, 0.25, 0.03], [0.25, 0.25, 0.03]], [0.5, 1.0]),
+            sided(
+                "wider below than above",
+                [inside, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]],
+                [0.3, 0.6, 1.0],
+            ),
+            sided(
+                "near an edge, same sides",
+                [edge, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]],
+                [0.3, 0.6, 1.0],
+            ),
+            sided(
+                "one class known closely",
+                [inside, [0.25, 0.25, 0.03], [0.25, 0.25, 0.03]],
+                [0.5, 1.0],
+            ),
         ],
         "hellinger": [
             first_order("t = 0.003, 0.02, 0.08", "hellinger", inside, [0.003, 0.02, 0.08]),
             first_order("near an edge, same thresholds", "hellinger", edge, [0.003, 0.02, 0.08]),
-            first_order("one class ruled out, t = 0.02, 0.08", "hellinger", [0.6, 0.4, 0.0], [0.02, 0.08]),
+            first_order(
+                "one class ruled out, t = 0.02, 0.08", "hellinger", [0.6, 0.4, 0.0], [0.02, 0.08]
+            ),
         ],
     }
 
@@ -139,7 +162,8 @@ def gallery() -> dict[str, Any]:
     parser = doctest.DocTestParser()
     page = GALLERY.read_text(encoding="utf-8")
     scope: dict[str, Any] = {}
-    found, start = {}, 0
+    found = {}
+    start = 0
     for picture in PICTURE.finditer(page):
         for example in parser.get_examples(page[start : picture.start()]):
             exec(compile(example.source, str(GALLERY), "single"), scope)
@@ -149,8 +173,13 @@ def gallery() -> dict[str, Any]:
     return found
 
 
-#: messages of the picture on the home page, by their place among the new ones, and what their sets say
-HERO = {490: "settled: one label is left", 461: "ambiguous: people disagree", 433: "unknown: ask more people"}
+#: messages of the picture on the home page, by their place among the new ones, and what their sets
+#: say
+HERO = {
+    490: "settled: one label is left",
+    461: "ambiguous: people disagree",
+    433: "unknown: ask more people",
+}
 
 
 def hero() -> Any:
@@ -165,16 +194,29 @@ def hero() -> Any:
     data = cs.datasets.make_messages(2000, n_votes=50, random_state=0)
     learner = make_pipeline(TfidfVectorizer(), cs.SoftLabelClassifier(LogisticRegression(C=100)))
     prediction = learner.fit(data.texts[:1000], data.counts[:1000]).predict_proba(data.texts[1000:])
-    sets = cs.conformalize(prediction[:500], data.counts[1000:1500], "kl").predict_set(prediction[500:], alpha=0.1)
+    sets = cs.conformalize(prediction[:500], data.counts[1000:1500], "kl").predict_set(
+        prediction[500:], alpha=0.1
+    )
     action = sets.queue().action
     figure = Figure(figsize=(8.4, 3.6), facecolor="white")
     for axes, (row, title) in zip(figure.subplots(1, 3), HERO.items(), strict=True):
         item = 1500 + row
         assert {"unknown": "re-annotate"}.get(kind := title.split(":")[0], kind) == action[row]
-        cs.plotting.ternary(sets[row], votes=data.counts[item], classes=data.classes, legend=False, ax=axes)
+        cs.plotting.ternary(
+            sets[row], votes=data.counts[item], classes=data.classes, legend=False, ax=axes
+        )
         axes.set_title(title, size=10, weight="bold", pad=42)
         words = "\n".join(textwrap.wrap(data.texts[item], 42))
-        axes.text(0.5, 1.09, words, transform=axes.transAxes, ha="center", va="bottom", size=8, style="italic")
+        axes.text(
+            0.5,
+            1.09,
+            words,
+            transform=axes.transAxes,
+            ha="center",
+            va="bottom",
+            size=8,
+            style="italic",
+        )
     handles, labels = axes.get_legend_handles_labels()
     names = {"credal set": "credal set, 90 % coverage", "votes": "what 50 annotators said"}
     texts = [names.get(label, label) for label in labels]
@@ -193,16 +235,22 @@ def main() -> None:
     """Draw all pictures, or those named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="which pictures; all by default")
-    parser.add_argument("--out", type=Path, default=DOCS, help="folder to write regions/img and img into")
+    parser.add_argument(
+        "--out", type=Path, default=DOCS, help="folder to write regions/img and img into"
+    )
     parser.add_argument("--format", default="svg", choices=["svg", "png"])
     options = parser.parse_args()
     import matplotlib as mpl
 
     mpl.use("Agg")
-    warnings.simplefilter("ignore", cs.CredalSetWarning)  # half-spaces of the gallery that are empty
+    warnings.simplefilter(
+        "ignore", cs.CredalSetWarning
+    )  # half-spaces of the gallery that are empty
     mpl.rcParams["svg.hashsalt"] = "credalset"  # the same file every time
     regions = figures()
-    wanted = set(options.names or [*regions, "hero", *PICTURE.findall(GALLERY.read_text(encoding="utf-8"))])
+    wanted = set(
+        options.names or [*regions, "hero", *PICTURE.findall(GALLERY.read_text(encoding="utf-8"))]
+    )
     if "hero" in wanted:
         save(hero(), options.out / "img" / f"hero.{options.format}")
     for name, panels in regions.items():

@@ -1,6 +1,7 @@
 """Photograph the example page for the documentation: ``python docs/screenshots.py`` writes ``docs/img/report*.png``.
 
-Needs Playwright (extra ``test``) and a Chromium, that of the system by default. Look at the result before you commit.
+Needs Playwright (extra ``test``) and a Chromium, that of the system by default. Look at the result
+before you commit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "report.html"
         example_report(path)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         for scheme, ending in SCHEMES.items():
             page = browser.new_page(**DESKTOP, color_scheme=scheme)
             page.goto(path.as_uri())
@@ -45,7 +48,9 @@ def main() -> None:
             phone = browser.new_page(**PHONE, color_scheme=scheme)
             phone.goto(path.as_uri())
             phone.locator("#table tbody tr").nth(2).click()
-            phone.locator("main").evaluate("main => main.style.visibility = 'hidden'")  # shines through at the rim
+            phone.locator("main").evaluate(
+                "main => main.style.visibility = 'hidden'"
+            )  # shines through at the rim
             phone.locator("dialog").screenshot(path=IMAGES / f"report-item{ending}.png")
         browser.close()
 

@@ -22,11 +22,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run experiments and write their results; the same command continues where it was stopped."""
     parser = argparse.ArgumentParser(prog="python -m reproduction", description=main.__doc__)
     parser.add_argument("experiment", choices=[*NAMES, "all"])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that everything works")
-    parser.add_argument("--out", type=Path, default=Path("reproduction-results"), help="directory for results")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to check that everything works"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("reproduction-results"), help="directory for results"
+    )
     parser.add_argument("--seeds", type=int, help="number of seeds: 10, or 2 with --quick")
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")
-    parser.add_argument("--data", type=Path, help="folder with third-party data; default CREDALSET_DATA")
+    parser.add_argument(
+        "--data", type=Path, help="folder with third-party data; default CREDALSET_DATA"
+    )
     options = parser.parse_args(arguments)
     n_seeds = options.seeds or (2 if options.quick else 10)
     try:
@@ -43,13 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def reproduce(name: str, n_seeds: int, quick: bool, out: Path, jobs: int = 1, data: Path | None = None) -> None:
+def reproduce(
+    name: str, n_seeds: int, quick: bool, out: Path, jobs: int = 1, data: Path | None = None
+) -> None:
     """Compute what is missing of an experiment, then write its tables and figures into ``out``."""
     start = time.monotonic()
     experiment = import_module(f"reproduction.{name}")
-    batches = experiment.batches(experiment.settings(quick, data) | {"credalset": __version__}, n_seeds)
+    batches = experiment.batches(
+        experiment.settings(quick, data) | {"credalset": __version__}, n_seeds
+    )
     store = Store(out / "batches" / name)
-    n_runs, finished = sum(batch.n_runs for batch in batches), 0
+    n_runs = sum(batch.n_runs for batch in batches)
+    finished = 0
     with progress(f"{name}: runs", n_runs) as advance:
 
         def report_batch(batch: Batch, was_there: bool) -> None:

@@ -18,8 +18,22 @@ Row = dict[str, Any]
 
 #: what is measured in every run, as columns of the result rows
 SIZES = ("threshold", "efficiency", "volume", "volume_error")
-READ = ("width", "labels", "decided")  # what people read off sets, see `credalset.metrics.mean_sizes`
-MEASURED = ("coverage", "coverage_true", *SIZES, *READ, "total", "aleatoric", "epistemic", "epistemic_gap", "empty")
+READ = (
+    "width",
+    "labels",
+    "decided",
+)  # what people read off sets, see `credalset.metrics.mean_sizes`
+MEASURED = (
+    "coverage",
+    "coverage_true",
+    *SIZES,
+    *READ,
+    "total",
+    "aleatoric",
+    "epistemic",
+    "epistemic_gap",
+    "empty",
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,8 @@ class Batch:
     experiment, part, name : str
         Which experiment, which part of it, and a name that no other batch of the experiment has.
     options : dict
-        Everything the result depends on, as plain JSON values: the learner, the seed, and much else.
+        Everything the result depends on, as plain JSON values: the learner, the seed, and much
+        else.
     n_runs : int
         Trained learners or splits in the batch.
     """
@@ -44,12 +59,19 @@ class Batch:
 
     def differs_in_seed(self, other: Batch) -> bool:
         """Tell whether another batch has all options but the seed in common with this one."""
-        return self.part == other.part and self.options | {"seed": None} == other.options | {"seed": None}
+        return self.part == other.part and self.options | {"seed": None} == other.options | {
+            "seed": None
+        }
 
     def head(self, n_classes: int, n_votes: int, n_train: int) -> Row:
         """Return the columns that say which run a result row belongs to."""
         sizes = {"n_classes": n_classes, "n_votes": n_votes, "n_train": n_train}
-        return {"experiment": self.experiment, "part": self.part, "seed": self.options["seed"], **sizes}
+        return {
+            "experiment": self.experiment,
+            "part": self.part,
+            "seed": self.options["seed"],
+            **sizes,
+        }
 
 
 @dataclass
@@ -63,11 +85,15 @@ class Outcome:
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Add the time spent inside to a stage, by the clock and by processor time."""
-        clock, processor = time.perf_counter(), time.process_time()
+        clock = time.perf_counter()
+        processor = time.process_time()
         try:
             yield
         finally:
-            spent = {stage: time.perf_counter() - clock, f"{stage}_cpu": time.process_time() - processor}
+            spent = {
+                stage: time.perf_counter() - clock,
+                f"{stage}_cpu": time.process_time() - processor,
+            }
             self.seconds = add_up([self.seconds, spent])
 
 
@@ -82,7 +108,8 @@ def by_seeds(
     ['some-seed-0', 'some-seed-1']
     """
     return [
-        Batch(experiment, part, f"{name}-seed-{seed}", {**options, "seed": seed}, n_runs) for seed in range(n_seeds)
+        Batch(experiment, part, f"{name}-seed-{seed}", {**options, "seed": seed}, n_runs)
+        for seed in range(n_seeds)
     ]
 
 

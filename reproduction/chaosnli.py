@@ -20,15 +20,28 @@ NAME = "chaosnli"
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
     """Return what all batches share: the features that the data folder has, and the sizes of the parts.
 
-    Features are standardised on the training items. There are many MiniLM features, and they carry little information:
-    a network memorises the training items within ten epochs, so it is not trained longer.
+    Features are standardised on the training items. There are many MiniLM features, and they carry
+    little information: a network memorises the training items within ten epochs, so it is not
+    trained longer.
     """
     folder = Path(data_dir or os.environ.get("CREDALSET_DATA") or "")
-    inputs = [name for name, (file, _) in FEATURES.items() if (folder / file).is_file()] or [*FEATURES][:1]
+    inputs = [name for name, (file, _) in FEATURES.items() if (folder / file).is_file()] or [
+        *FEATURES
+    ][:1]
     loaded = {name: load(name, data_dir) for name in inputs}
     data = {name: fingerprint(one.features, one.distributions) for name, one in loaded.items()}
-    full = {"quick": quick, "data": data, "alphas": [0.05, 0.1, 0.2, 0.25, 0.3], "n_test": 500, "n_calibration": 500}
-    full |= {"n_train": None, "epochs": {name: 10 if name == "minilm" else 100 for name in inputs}, "shown_alpha": 0.2}
+    full = {
+        "quick": quick,
+        "data": data,
+        "alphas": [0.05, 0.1, 0.2, 0.25, 0.3],
+        "n_test": 500,
+        "n_calibration": 500,
+    }
+    full |= {
+        "n_train": None,
+        "epochs": {name: 10 if name == "minilm" else 100 for name in inputs},
+        "shown_alpha": 0.2,
+    }
     small = {"alphas": [0.1, 0.25], "n_test": 60, "n_calibration": 60, "n_train": 200}
     small |= {"epochs": dict.fromkeys(inputs, 2), **QUICK}
     return {**COMMON, **full, **(small if quick else {})}
@@ -39,8 +52,15 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     result = []
     for name in shared["data"]:
         for learner in TRAINED:
-            options = {**shared, "epochs": shared["epochs"][name], "features": name, "learner": learner}
-            result += by_seeds(NAME, f"{name} {learner}", f"{plain_name(name)}-{learner}", options, n_seeds)
+            options = {
+                **shared,
+                "epochs": shared["epochs"][name],
+                "features": name,
+                "learner": learner,
+            }
+            result += by_seeds(
+                NAME, f"{name} {learner}", f"{plain_name(name)}-{learner}", options, n_seeds
+            )
     return result
 
 
@@ -53,13 +73,21 @@ def load(features: str, data_dir: Path | None) -> ChaosNLI:
 def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
     """Return the one split of a seed."""
     options = batch.options
-    data, seed = load(options["features"], data_dir), options["seed"]
+    data = load(options["features"], data_dir)
+    seed = options["seed"]
     X = data.features
     assert X is not None
     order = np.random.default_rng(seed).permutation(len(data))
-    test, calibration, rest = np.split(order, np.cumsum([options["n_test"], options["n_calibration"]]))
+    test, calibration, rest = np.split(
+        order, np.cumsum([options["n_test"], options["n_calibration"]])
+    )
     train = rest[: options["n_train"]]
-    mean, spread = X[train].mean(axis=0), X[train].std(axis=0)
-    parts = parts_of((X - mean) / np.where(spread > 0, spread, 1.0), data.distributions, (train, calibration, test))
+    mean = X[train].mean(axis=0)
+    spread = X[train].std(axis=0)
+    parts = parts_of(
+        (X - mean) / np.where(spread > 0, spread, 1.0),
+        data.distributions,
+        (train, calibration, test),
+    )
     shown = shown_items(parts[2].labels, 0.9) if seed == 0 else ()
     return [Task(batch.head(3, 100, len(train)), *parts, shown)]

@@ -19,16 +19,35 @@ SHOWN = 1000  # test images of the first split whose sets are kept for the maps
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
     """Return what all batches share. Parts of a split are train, calibration, test; a prefit softmax trains nothing."""
     data = load(data_dir)
-    full = {"quick": quick, "data": fingerprint(data.logits, data.distributions), "alphas": [0.05, 0.1, 0.2]}
-    full |= {"prefit_split": [0, 5000, 5000], "learner_split": [1000, 8000, 1000], "epochs": 10, "offset": 0.1}
-    small = {"alphas": [0.1], "prefit_split": [0, 200, 100], "learner_split": [100, 200, 100], "epochs": 2, **QUICK}
+    full = {
+        "quick": quick,
+        "data": fingerprint(data.logits, data.distributions),
+        "alphas": [0.05, 0.1, 0.2],
+    }
+    full |= {
+        "prefit_split": [0, 5000, 5000],
+        "learner_split": [1000, 8000, 1000],
+        "epochs": 10,
+        "offset": 0.1,
+    }
+    small = {
+        "alphas": [0.1],
+        "prefit_split": [0, 200, 100],
+        "learner_split": [100, 200, 100],
+        "epochs": 2,
+        **QUICK,
+    }
     return {**COMMON, **full, "shown_alpha": 0.1, **(small if quick else {})}
 
 
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     """List the batches: every learner, the prefit softmax first."""
     learners = ("prefit", *TRAINED)
-    return [b for learner in learners for b in by_seeds(NAME, learner, learner, shared | {"learner": learner}, n_seeds)]
+    return [
+        b
+        for learner in learners
+        for b in by_seeds(NAME, learner, learner, shared | {"learner": learner}, n_seeds)
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +58,8 @@ def load(data_dir: Path | None) -> CIFAR10H:
 
 def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
     """Return the one split of a seed."""
-    data, seed = load(data_dir), batch.options["seed"]
+    data = load(data_dir)
+    seed = batch.options["seed"]
     is_prefit = batch.part == "prefit"
     sizes = batch.options["prefit_split" if is_prefit else "learner_split"]
     order = np.random.default_rng(seed).permutation(len(data))[: sum(sizes)]

@@ -21,7 +21,9 @@ DPI = 110
 TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "Density"}
 
 
-def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool) -> list[Path]:
+def draw(
+    name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool
+) -> list[Path]:
     """Draw the figures of an experiment as PNG files; raises `MissingExtraError` without matplotlib.
 
     ``quick`` leaves out what takes longest to draw, the sets of second-order predictions.
@@ -50,7 +52,9 @@ def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, 
     exact = pick(shown, part="training-size", n_votes=0)
     if exact:
         title = f"{_level(exact)}, K = 3, labels without noise"
-        figures.append(("training-size", _one_violin(exact, "n_train", "threshold", "score", title)))
+        figures.append(
+            ("training-size", _one_violin(exact, "n_train", "threshold", "score", title))
+        )
     votes, items = (sorted({row[name] for row in examples}) for name in ("n_votes", "item"))
     if items:  # one instance, more and more votes: the rows of the paper's figure
         chosen = pick(examples, item=items[len(items) // 2])
@@ -61,12 +65,21 @@ def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, 
 def _chaosnli(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
     figures = []
     for features in dict.fromkeys(map(features_of, rows)):
-        own, shown = ([row for row in some if features_of(row) == features] for some in (rows, examples))
+        own, shown = (
+            [row for row in some if features_of(row) == features] for some in (rows, examples)
+        )
         stem = plain_name(features)
         columns = ("coverage", "efficiency")
-        figures += [(f"{stem}-{column}", _one_violin(own, "score", column, "alpha")) for column in columns]
+        figures += [
+            (f"{stem}-{column}", _one_violin(own, "score", column, "alpha")) for column in columns
+        ]
         if shown:
-            figures.append((f"{stem}-sets", _triangles(shown, "item", ["clear", "middling", "disputed"], NLI_CLASSES)))
+            figures.append(
+                (
+                    f"{stem}-sets",
+                    _triangles(shown, "item", ["clear", "middling", "disputed"], NLI_CLASSES),
+                )
+            )
     return figures
 
 
@@ -81,9 +94,13 @@ def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, A
 def _violins_by_class(rows: Sequence[Row], column: str) -> Any:
     """One panel per score: the number of classes across, the number of votes in colour."""
     scores = list(dict.fromkeys(row["score"] for row in rows))
-    figure, panels = _panels(-(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage"))
+    figure, panels = _panels(
+        -(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage")
+    )
     for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
-        violins(pick(rows, score=score), x="n_classes", y=column, hue="n_votes", legend=i == 1, ax=ax)
+        violins(
+            pick(rows, score=score), x="n_classes", y=column, hue="n_votes", legend=i == 1, ax=ax
+        )
         ax.set_title(TITLES[score], fontsize=9)
         if i < len(scores) - 2:
             ax.set_xlabel("")
@@ -98,7 +115,12 @@ def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str, title: str = "") 
     if x == "n_train":
         ax.set_xlabel("training items")
     if x == "score":
-        ax.set_xticks(ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()], rotation=20, ha="right")
+        ax.set_xticks(
+            ax.get_xticks(),
+            [label.get_text() for label in ax.get_xticklabels()],
+            rotation=20,
+            ha="right",
+        )
     return figure
 
 
@@ -106,7 +128,12 @@ def _maps(groups: dict[str, list[Row]]) -> Any:
     figure, panels = _panels(1, len(groups), 9.6, 3.2)
     for ax, (name, rows) in zip(panels, groups.items(), strict=True):
         label = np.array([row["label"] for row in rows])
-        uncertainty_map(_sets(rows, 0.1), color=label.max(axis=1), color_label="largest share of the votes", ax=ax)
+        uncertainty_map(
+            _sets(rows, 0.1),
+            color=label.max(axis=1),
+            color_label="largest share of the votes",
+            ax=ax,
+        )
         ax.set_title(f"{_title(name)}, {_level(rows)}", fontsize=9)
     for ax in panels[:-1]:  # the images are the same in all panels, and so are their colours
         for bar in [cloud.colorbar for cloud in ax.collections if cloud.colorbar is not None]:
@@ -114,7 +141,9 @@ def _maps(groups: dict[str, list[Row]]) -> Any:
     return figure
 
 
-def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: Sequence[str] | None = None) -> Any:
+def _triangles(
+    rows: Sequence[Row], down: str, labels: Sequence[str], classes: Sequence[str] | None = None
+) -> Any:
     """One column per score, one line per value of ``down``."""
     scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
     # Items go from the surest annotators to the least sure.
@@ -134,10 +163,20 @@ def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: S
 
 def _point_out_corners(panels: Sequence[Any], sets: CredalSet) -> None:
     """Say it where a set is so small around the corners that it cannot be seen."""
-    has_corner = np.any([sets.contains(np.tile(corner, (len(sets), 1))) for corner in np.eye(3)], axis=0)
+    has_corner = np.any(
+        [sets.contains(np.tile(corner, (len(sets), 1))) for corner in np.eye(3)], axis=0
+    )
     for ax, is_hidden in zip(panels, has_corner & (sets.efficiency() < 0.002), strict=True):
         if is_hidden:
-            ax.text(0.5, 0.42, "corners\nonly", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+            ax.text(
+                0.5,
+                0.42,
+                "corners\nonly",
+                transform=ax.transAxes,
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
 
 
 def _title(score: str) -> str:
@@ -163,7 +202,9 @@ def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
     return score.region(prediction, np.array([row["threshold"] for row in rows]))
 
 
-def _panels(n_rows: int, n_columns: int, width: float, height: float, share_y: bool = False) -> tuple[Any, Any]:
+def _panels(
+    n_rows: int, n_columns: int, width: float, height: float, share_y: bool = False
+) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * n_rows), layout="constrained")

@@ -48,7 +48,13 @@ def score_named(name: str, offset: float) -> Score:
 
 
 def measure(
-    head: Row, calibrated: Calibration, test: Part, alphas: Sequence[float], *, max_sets: int, n_rays: int
+    head: Row,
+    calibrated: Calibration,
+    test: Part,
+    alphas: Sequence[float],
+    *,
+    max_sets: int,
+    n_rays: int,
 ) -> list[Row]:
     """Measure the sets that a calibration gives, one row per level.
 
@@ -63,26 +69,46 @@ def measure(
     alphas : sequence of float
         Levels.
     max_sets, n_rays : int
-        How many sets and rays per set to spend on volumes that have no closed form; so many sets are read off, too.
+        How many sets and rays per set to spend on volumes that have no closed form; so many sets
+        are read off, too.
 
     Returns
     -------
     list of dict
-        Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume with its error, mean
-        width, number of labels that stay possible and share of items decided, mean uncertainties in base K and how far
-        they may be off, and the share of empty sets.
+        Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume
+        with its error, mean width, number of labels that stay possible and share of items decided,
+        mean uncertainties in base K and how far they may be off, and the share of empty sets.
     """
     families = [calibrated.predict_set(test.inputs, alpha) for alpha in alphas]
     thresholds = [calibrated.threshold(alpha) for alpha in alphas]
-    shares = grid_shares(families[0], thresholds) if families[0].n_classes == 3 else [math.nan] * len(alphas)
+    shares = (
+        grid_shares(families[0], thresholds)
+        if families[0].n_classes == 3
+        else [math.nan] * len(alphas)
+    )
     rows = []
     for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True):
         truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
         score = calibrated.score
-        shown = score.as_published(np.asarray(threshold)) if isinstance(score, RelativeLikelihood) else threshold
-        row = {**head, "alpha": alpha, "threshold": float(shown), "efficiency": share, "coverage_true": truth}
-        row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
-        rows.append(row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets))
+        shown = (
+            score.as_published(np.asarray(threshold))
+            if isinstance(score, RelativeLikelihood)
+            else threshold
+        )
+        row = {
+            **head,
+            "alpha": alpha,
+            "threshold": float(shown),
+            "efficiency": share,
+            "coverage_true": truth,
+        }
+        row |= {
+            "coverage": float(sets.contains(test.labels).mean()),
+            "empty": float(sets.is_empty().mean()),
+        }
+        rows.append(
+            row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets)
+        )
     return rows
 
 
@@ -114,12 +140,18 @@ def _read_off(sets: CredalSet, max_sets: int) -> Row:
 
 def _uncertainty(sets: CredalSet) -> Row:
     """Mean uncertainties of the sets that have members."""
-    parts, known = sets.uncertainty("K"), ~sets.is_empty()
+    parts = sets.uncertainty("K")
+    known = ~sets.is_empty()
     names = ("total", "aleatoric", "epistemic", "epistemic_gap")
-    return {name: float(getattr(parts, name)[known].mean()) if known.any() else math.nan for name in names}
+    return {
+        name: float(getattr(parts, name)[known].mean()) if known.any() else math.nan
+        for name in names
+    }
 
 
-def example_rows(head: Row, calibrated: Calibration, test: Part, alpha: float, items: Sequence[int]) -> list[Row]:
+def example_rows(
+    head: Row, calibrated: Calibration, test: Part, alpha: float, items: Sequence[int]
+) -> list[Row]:
     """Keep predictions and thresholds of a few test items, from which their sets can be drawn later."""
     prediction = np.asarray(test.inputs)
     return [

@@ -21,20 +21,33 @@ def synthetic_page(cells: Sequence[Row]) -> list[str]:
     by_votes = partial(pivot, first, "n_votes", down=["score", "n_classes"])
     by_votes_second = partial(pivot, others, "n_votes", down=["score", "alpha"])
     by_size = partial(pivot, size, "n_train", down=["score", "n_votes"])
-    head, head_size = f"First order, α = {ALPHA:g}", f"Training-set size, K = 3, α = {ALPHA:g}"
-    efficiency, threshold = mean_of("efficiency"), mean_of("threshold")
+    head = f"First order, α = {ALPHA:g}"
+    head_size = f"Training-set size, K = 3, α = {ALPHA:g}"
+    efficiency = mean_of("efficiency")
+    threshold = mean_of("threshold")
     sections = {
         "coverage": (f"{head}: coverage of the votes / of the truth", by_votes(both)),
         "threshold": (f"{head}: threshold", by_votes(threshold)),
         "volume": (f"{head}: mean volume of a set", by_votes(volume_text)),
         "efficiency": ("Efficiency for K = 3, α = 0.05: ours / paper", _efficiency_table(cells)),
-        "second": ("Second order, K = 3: coverage of the votes / of the truth", by_votes_second(both)),
+        "second": (
+            "Second order, K = 3: coverage of the votes / of the truth",
+            by_votes_second(both),
+        ),
         "second-efficiency": ("Second order, K = 3: efficiency", by_votes_second(efficiency)),
         "size": (f"{head_size}: threshold of TV", _size_table(size)),
-        "size-threshold": (f"{head_size}: threshold (m = 0: labels without noise)", by_size(threshold)),
-        "size-efficiency": (f"{head_size}: efficiency (m = 0: labels without noise)", by_size(efficiency)),
+        "size-threshold": (
+            f"{head_size}: threshold (m = 0: labels without noise)",
+            by_size(threshold),
+        ),
+        "size-efficiency": (
+            f"{head_size}: efficiency (m = 0: labels without noise)",
+            by_size(efficiency),
+        ),
     }
-    return [text for name, (title, table) in sections.items() for text in section(name, title, table)]
+    return [
+        text for name, (title, table) in sections.items() for text in section(name, title, table)
+    ]
 
 
 def chaosnli_page(cells: Sequence[Row]) -> list[str]:
@@ -54,7 +67,8 @@ def real_page(cells: Sequence[Row]) -> list[str]:
 
 def both(cell: Row) -> str:
     """Write the coverage of votes and of the truth; what falls short is set in bold."""
-    votes, truth = f"{cell['coverage']:.3f}", f"{cell['coverage_true']:.3f}"
+    votes = f"{cell['coverage']:.3f}"
+    truth = f"{cell['coverage_true']:.3f}"
     votes = f"**{votes}**" if cell["verdict"] == "low" else votes
     return f"{votes} / " + (f"**{truth}**" if cell["truth_verdict"] == "short" else truth)
 
@@ -67,12 +81,18 @@ def mean_of(name: str) -> Callable[[Row], str]:
 def section(name: str, title: str, text: str) -> list[str]:
     """Give a text its heading, between marks by which a page can include it alone; nothing without a text."""
     body = f"### {title}\n\n{text}" if title else text
-    return [f"<!-- --8<-- [start:{name}] -->\n{body}\n\n<!-- --8<-- [end:{name}] -->"] if text else []
+    return (
+        [f"<!-- --8<-- [start:{name}] -->\n{body}\n\n<!-- --8<-- [end:{name}] -->"] if text else []
+    )
 
 
 def _efficiency_table(cells: Sequence[Row]) -> str:
     """The paper shows one instance; ours is the mean over all test items and seeds."""
-    chosen = [cell for cell in pick(cells, n_classes=3, alpha=0.05) if cell["score"] in published.SYNTHETIC_EFFICIENCY]
+    chosen = [
+        cell
+        for cell in pick(cells, n_classes=3, alpha=0.05)
+        if cell["score"] in published.SYNTHETIC_EFFICIENCY
+    ]
     paper = published.SYNTHETIC_EFFICIENCY
 
     def text(cell: Row) -> str:
@@ -84,7 +104,10 @@ def _efficiency_table(cells: Sequence[Row]) -> str:
 def _size_table(cells: Sequence[Row]) -> str:
     names = {0: "ours, labels without noise", 100: "ours, 100 votes"}
     own = pick(cells, score="tv")
-    rows: dict[tuple[str], dict[str, Any]] = {("paper, one run",): {}, **{(name,): {} for name in names.values()}}
+    rows: dict[tuple[str], dict[str, Any]] = {
+        ("paper, one run",): {},
+        **{(name,): {} for name in names.values()},
+    }
     for cell in own:
         n = cell["n_train"]
         rows["paper, one run",][str(n)] = published.TV_THRESHOLD.get(n)

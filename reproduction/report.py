@@ -16,12 +16,23 @@ from reproduction.summary import summarize
 
 #: level of the table in the terminal, the one the paper reports
 ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
-OK = "Column ok, such as 4/5: in how many cells, of how many, coverage lies in the band for all cells at once."
+OK = (
+    "Column ok, such as 4/5: in how many cells, of how many, coverage lies in the "
+    "band for all cells at once."
+)
 LEFT_TO_FILES = ("total", "aleatoric")  # columns for which the terminal has no room
-COLUMNS = ("score", "n_votes", "n_train", *(n for n in tables.MEASURES if n not in LEFT_TO_FILES), "ok")
+COLUMNS = (
+    "score",
+    "n_votes",
+    "n_train",
+    *(n for n in tables.MEASURES if n not in LEFT_TO_FILES),
+    "ok",
+)
 
 
-def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]) -> None:
+def write(
+    name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]
+) -> None:
     """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
     rows = store.rows(batches)
     cells = summarize(rows, independent=name == "synthetic")
@@ -30,23 +41,37 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Ca
     sentences, exceptions = tables.verdict_lines(cells)
     named = {"verdicts": sentences, "exceptions": exceptions or ["None."]}
     verdicts = [
-        part for key, told in named.items() for part in section(key, "", "\n".join(f"- {line}" for line in told))
+        part
+        for key, told in named.items()
+        for part in section(key, "", "\n".join(f"- {line}" for line in told))
     ]
     page = "\n\n".join([*PAGES[name](cells), *verdicts]) + "\n"
     write_file(out / f"{name}.md", page.encode())
     for part in dict.fromkeys(cell["part"] for cell in cells):
         echo(terminal_table(name, part, pick(cells, part=part)))
     echo("\n".join([OK, *sentences, *exceptions]))
-    drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(batches[0].options["quick"]))
+    drawn = draw(
+        name,
+        rows,
+        store.examples(batches),
+        out / "figures",
+        quick=bool(batches[0].options["quick"]),
+    )
     echo(f"Figures: {', '.join(path.name for path in drawn)}")
 
 
 def terminal_table(name: str, part: str, cells: Sequence[Row]) -> str:
     """Write the table of one part at the paper's level, at most 100 columns wide; nothing if there are no lines."""
     lines = tables.lines(cells, ALPHA[name])
-    if name == "synthetic":  # normalised scores, and most of the lines about sizes, are left to the files
+    if (
+        name == "synthetic"
+    ):  # normalised scores, and most of the lines about sizes, are left to the files
         plain = {"training-size": ("tv",)}.get(part)
-        lines = [row for row in lines if (row["score"] in plain if plain else "normalized" not in row["score"])]
+        lines = [
+            row
+            for row in lines
+            if (row["score"] in plain if plain else "normalized" not in row["score"])
+        ]
     if not lines:
         return ""
     used = [column for column in COLUMNS if any(tables.text_of(row[column]) for row in lines)]

@@ -20,11 +20,18 @@ from reproduction.store import Store
 
 Report = Callable[[Batch, bool], None]
 Finished = tuple[list[Batch], list[Outcome]]
-SEEDS_AT_ONCE = 5  # few enough to lose little when killed, enough to keep the overhead of a batch small
+SEEDS_AT_ONCE = (
+    5  # few enough to lose little when killed, enough to keep the overhead of a batch small
+)
 
 
 def run_all(
-    batches: Sequence[Batch], store: Store, data_dir: Path | None, *, jobs: int = 1, report: Report | None = None
+    batches: Sequence[Batch],
+    store: Store,
+    data_dir: Path | None,
+    *,
+    jobs: int = 1,
+    report: Report | None = None,
 ) -> None:
     """Compute every batch that the store does not have yet.
 
@@ -65,11 +72,15 @@ def compute(group: Sequence[Batch], data_dir: Path | None) -> list[Outcome]:
     return run_tasks([module.tasks(batch, data_dir) for batch in group], group[0].options)
 
 
-def _outcomes(groups: Sequence[list[Batch]], data_dir: Path | None, jobs: int) -> Generator[Finished, None, None]:
+def _outcomes(
+    groups: Sequence[list[Batch]], data_dir: Path | None, jobs: int
+) -> Generator[Finished, None, None]:
     """Yield each group of batches, with their outcomes, as soon as it is finished."""
     workers = max(1, min(jobs, len(groups)))
     start = {"initializer": _start_worker, "initargs": (os.getpid(),)}
-    pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
+    pool = Parallel(
+        workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start
+    )
     with _interrupts_ignored():
         running = pool(delayed(_compute_group)(group, data_dir) for group in groups)
     with warnings.catch_warnings():
@@ -84,7 +95,9 @@ def _outcomes(groups: Sequence[list[Batch]], data_dir: Path | None, jobs: int) -
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
     """Start processes inside that never see Ctrl-C, which is for this one: they inherit that it is ignored."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread sees it anyway
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread sees it anyway
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -13,7 +13,14 @@ from credalset._typing import AnyArray, FloatArray
 from credalset.calibration import conformalize
 from credalset.exceptions import CredalSetWarning
 from reproduction.batch import Outcome, Row
-from reproduction.measure import ALL_FIRST_ORDER, SECOND_ORDER, Part, example_rows, measure, score_named
+from reproduction.measure import (
+    ALL_FIRST_ORDER,
+    SECOND_ORDER,
+    Part,
+    example_rows,
+    measure,
+    score_named,
+)
 
 #: settings that all experiments share, and how a quick run differs
 COMMON = {"offset": 0.0, "volume_sets": 50, "volume_rays": 128}
@@ -53,17 +60,28 @@ def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> lis
     """Train the tasks of all batches together, then predict and measure; each batch gets its share of the time."""
     import torch
 
-    learner, training = LEARNERS[options["learner"]], Outcome()
+    learner = LEARNERS[options["learner"]]
+    training = Outcome()
     outcomes = []
-    # On one thread sums add up in the same order on every machine, and processes do not crowd each other.
+    # On one thread sums add up in the same order on every machine, and processes do not crowd each
+    # other.
     torch.set_num_threads(1)
     with warnings.catch_warnings():
-        # Infinite thresholds and empty sets are columns of the result, no need to warn of them as well.
+        # Infinite thresholds and empty sets are columns of the result, no need to warn of them as
+        # well.
         warnings.simplefilter("ignore", CredalSetWarning)
         with training.timed("training"):
-            networks = iter(_fit(learner, [task for tasks in batches for task in tasks], options["epochs"]))
+            networks = iter(
+                _fit(learner, [task for tasks in batches for task in tasks], options["epochs"])
+            )
         for tasks in batches:
-            outcomes.append(Outcome(seconds={stage: spent / len(batches) for stage, spent in training.seconds.items()}))
+            outcomes.append(
+                Outcome(
+                    seconds={
+                        stage: spent / len(batches) for stage, spent in training.seconds.items()
+                    }
+                )
+            )
             with outcomes[-1].timed("measuring"):
                 for task in tasks:
                     _measure_task(outcomes[-1], learner, task, next(networks), options)
@@ -89,18 +107,34 @@ def _fit(learner: Learner, tasks: Sequence[Task], epochs: int) -> list[Any]:
 
     kind = getattr(predictors, learner.network)
     networks = [kind(epochs=epochs, random_state=task.head["seed"]) for task in tasks]
-    return [network.fit(task.train.inputs, task.train.labels) for network, task in zip(networks, tasks, strict=True)]
+    return [
+        network.fit(task.train.inputs, task.train.labels)
+        for network, task in zip(networks, tasks, strict=True)
+    ]
 
 
-def _measure_task(outcome: Outcome, learner: Learner, task: Task, network: Any, options: dict[str, Any]) -> None:
+def _measure_task(
+    outcome: Outcome, learner: Learner, task: Task, network: Any, options: dict[str, Any]
+) -> None:
     parts = [task.calibration, task.test]
     if network is not None:
-        parts = [replace(part, inputs=getattr(network, learner.method)(part.inputs)) for part in parts]
+        parts = [
+            replace(part, inputs=getattr(network, learner.method)(part.inputs)) for part in parts
+        ]
     calibration, test = parts
     for name in learner.scores:
-        head = {**task.head, "score": name, "n_calibration": len(calibration.labels), "n_test": len(test.labels)}
-        calibrated = conformalize(calibration.inputs, calibration.labels, score_named(name, options["offset"]))
+        head = {
+            **task.head,
+            "score": name,
+            "n_calibration": len(calibration.labels),
+            "n_test": len(test.labels),
+        }
+        calibrated = conformalize(
+            calibration.inputs, calibration.labels, score_named(name, options["offset"])
+        )
         effort = {"max_sets": options["volume_sets"], "n_rays": options["volume_rays"]}
         outcome.rows += measure(head, calibrated, test, options["alphas"], **effort)
         if task.shown:
-            outcome.examples += example_rows(head, calibrated, test, options["shown_alpha"], task.shown)
+            outcome.examples += example_rows(
+                head, calibrated, test, options["shown_alpha"], task.shown
+            )

@@ -1,7 +1,7 @@
 """Finished batches on disk: one JSON file each, written atomically, so that stopping loses nothing.
 
-Each file says which batch it is and with which options it was computed; anything damaged or foreign is refused rather
-than mixed in.
+Each file says which batch it is and with which options it was computed; anything damaged or foreign
+is refused rather than mixed in.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ class Store:
             there = found["options"] | {"name": found["name"]}
         except (ValueError, TypeError, KeyError, OSError) as error:
             raise FileFormatError(
-                f"{path} is damaged ({error}). Delete it and start again: only its runs are repeated."
+                f"{path} is damaged ({error}). Delete it and start again: only its runs are "
+                "repeated."
             ) from None
         here = batch.options | {"name": batch.name}
         other = [name for name in there | here if there.get(name) != here.get(name)]
         if other:
-            differing = "; ".join(f"{name}: {there.get(name)!r} there, {here.get(name)!r} here" for name in other[:3])
+            differing = "; ".join(
+                f"{name}: {there.get(name)!r} there, {here.get(name)!r} here" for name in other[:3]
+            )
             raise FileFormatError(
-                f"{path} holds results of other settings ({differing}). Choose another --out, or delete it."
+                f"{path} holds results of other settings ({differing}). Choose another --out, "
+                "or delete it."
             )
         return outcome
 

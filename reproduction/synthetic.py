@@ -18,8 +18,18 @@ EXACT = 0  # number of votes that stands for labels without noise
 
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
     """Return what all batches share: the paper's grid, or a small one that shows that everything works."""
-    full = {"classes": [3, 4, 6, 8, 10], "votes": [1, 5, 10, 100], "alphas": [0.05, 0.1, 0.2], "n_part": 500}
-    full |= {"epochs": 100, "sizes": [10, 50, 100, 500, 1000], "n_size_part": 1000, "shown_alpha": 0.05}
+    full = {
+        "classes": [3, 4, 6, 8, 10],
+        "votes": [1, 5, 10, 100],
+        "alphas": [0.05, 0.1, 0.2],
+        "n_part": 500,
+    }
+    full |= {
+        "epochs": 100,
+        "sizes": [10, 50, 100, 500, 1000],
+        "n_size_part": 1000,
+        "shown_alpha": 0.05,
+    }
     small = {"classes": [3, 4], "votes": [5, 100], "alphas": [0.1, 0.2], "n_part": 60}
     small |= {"epochs": 2, "sizes": [10, 50], "n_size_part": 60, **QUICK}
     return {**COMMON, "quick": quick, **full, **(small if quick else {})}
@@ -31,8 +41,11 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     for part in TRAINED:
         for n_classes in shared["classes"] if part == "first-order" else [3]:
             options = {**shared, "n_classes": n_classes, "learner": part}
-            result += by_seeds(NAME, part, f"{part}-{n_classes}-classes", options, n_seeds, len(shared["votes"]))
-    options, n_runs = {**shared, "n_classes": 3, "learner": "first-order"}, 2 * len(shared["sizes"])
+            result += by_seeds(
+                NAME, part, f"{part}-{n_classes}-classes", options, n_seeds, len(shared["votes"])
+            )
+    options = {**shared, "n_classes": 3, "learner": "first-order"}
+    n_runs = 2 * len(shared["sizes"])
     return result + by_seeds(NAME, "training-size", "training-size", options, n_seeds, n_runs)
 
 
@@ -43,20 +56,28 @@ def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
 
 def _vote_tasks(batch: Batch) -> list[Task]:
     """Three equal parts, every number of votes; labels for training, calibration and test are shares of votes."""
-    options, found = batch.options, []
-    n, n_classes, seed = options["n_part"], options["n_classes"], options["seed"]
+    options = batch.options
+    found = []
+    n = options["n_part"]
+    n_classes = options["n_classes"]
+    seed = options["seed"]
     for n_votes in options["votes"]:
         # The points and their truth are the same for every number of votes.
         generator = np.random.default_rng([seed, n_classes])
         data = make_synthetic(3 * n, n_classes, n_votes=n_votes, random_state=generator)
-        shown = shown_items(data.distributions[2 * n : 3 * n], 0.95) if seed == 0 and n_classes == 3 else ()
+        shown = (
+            shown_items(data.distributions[2 * n : 3 * n], 0.95)
+            if seed == 0 and n_classes == 3
+            else ()
+        )
         found.append(Task(batch.head(n_classes, n_votes, n), *_thirds(data, n), shown))
     return found
 
 
 def _size_tasks(batch: Batch) -> list[Task]:
     """More and more training items beside the same calibration and test items; labels of 100 votes, and exact ones."""
-    n, found = batch.options["n_size_part"], []
+    n = batch.options["n_size_part"]
+    found = []
     seed = np.random.default_rng([batch.options["seed"], 3, n])
     data = make_synthetic(3 * n, 3, n_votes=100, random_state=seed)
     for n_votes in (100, EXACT):
@@ -71,5 +92,7 @@ def _thirds(data: SyntheticData, n: int, exact: bool = False) -> tuple[Part, Par
     """Split into training, calibration and test items, n each."""
     labels = data.distributions if exact else data.counts / data.counts.sum(axis=1, keepdims=True)
     rows = (slice(start, start + n) for start in (0, n, 2 * n))
-    train, calibration, test = (Part(data.X[r], labels[r], data.distributions[r], data.counts[r]) for r in rows)
+    train, calibration, test = (
+        Part(data.X[r], labels[r], data.distributions[r], data.counts[r]) for r in rows
+    )
     return train, calibration, test

@@ -13,8 +13,16 @@ from credalset._display import number_text
 from reproduction.batch import MEASURED, READ, Row, pick
 from reproduction.summary import shrinking
 
-MEASURES = tuple(name for name in MEASURED if name not in ("volume_error", "epistemic_gap", "empty"))
-HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "threshold": "thresh.", "efficiency": "effic."}
+MEASURES = tuple(
+    name for name in MEASURED if name not in ("volume_error", "epistemic_gap", "empty")
+)
+HEADINGS = {
+    "coverage_true": "true",
+    "n_votes": "m",
+    "n_train": "train",
+    "threshold": "thresh.",
+    "efficiency": "effic.",
+}
 HEADINGS |= {"aleatoric": "aleat.", "epistemic": "epist."}
 
 
@@ -27,7 +35,15 @@ def lines(cells: Sequence[Row], alpha: float) -> list[Row]:
     for (score, n_votes, n_train), group in groups.items():
         means = {name: sum(cell[name] for cell in group) / len(group) for name in MEASURES}
         fine = sum(cell["verdict"] == "ok" for cell in group)
-        result.append({"score": score, "n_votes": n_votes, "n_train": n_train, **means, "ok": f"{fine}/{len(group)}"})
+        result.append(
+            {
+                "score": score,
+                "n_votes": n_votes,
+                "n_train": n_train,
+                **means,
+                "ok": f"{fine}/{len(group)}",
+            }
+        )
     return result
 
 
@@ -61,7 +77,9 @@ def to_csv(cells: Sequence[Row]) -> str:
     return stream.getvalue()
 
 
-def pivot(cells: Sequence[Row], across: str, write: Callable[[Row], str], down: Sequence[str]) -> str:
+def pivot(
+    cells: Sequence[Row], across: str, write: Callable[[Row], str], down: Sequence[str]
+) -> str:
     """Write one value per cell: one column of the table for each value of ``across``, rows named by ``down``."""
     name = HEADINGS.get(across, across)
     rows: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
@@ -80,24 +98,40 @@ def grid_table(head: Sequence[str], rows: Mapping[tuple[Any, ...], Mapping[str, 
 def full_table(cells: Sequence[Row]) -> str:
     """Write cells with their spread over the seeds and the expected band."""
     rows = [_full_row(cell) for cell in cells]
-    used = [name for name in rows[0] if any(text_of(row[name]) for row in rows)]  # no grid beyond three classes
+    used = [
+        name for name in rows[0] if any(text_of(row[name]) for row in rows)
+    ]  # no grid beyond three classes
     return markdown(used, [[row[name] for name in used] for row in rows])
 
 
 def _full_row(cell: Row) -> Row:
-    row = {"score": cell["score"], "alpha": f"{cell['alpha']:g}", "coverage": plus_minus(cell, "coverage")}
+    row = {
+        "score": cell["score"],
+        "alpha": f"{cell['alpha']:g}",
+        "coverage": plus_minus(cell, "coverage"),
+    }
     row |= {"95 % band": f"{cell['band_low']:.3f}–{cell['band_high']:.3f}"}
-    row |= {name: plus_minus(cell, name) for name in ("threshold", "efficiency")} | {"volume": volume_text(cell)}
+    row |= {name: plus_minus(cell, name) for name in ("threshold", "efficiency")} | {
+        "volume": volume_text(cell)
+    }
     row |= {name: cell[name] for name in (*READ, "total", "aleatoric", "epistemic", "empty")}
     if cell["epistemic_gap"] > 5e-4:  # bounds of a larger set, or a bracket
-        row["epistemic"] = f"{text_of(row['epistemic'])} (at most; {text_of(cell['epistemic_gap'])} less by members)"
+        row["epistemic"] = (
+            f"{text_of(row['epistemic'])} (at most; {text_of(cell['epistemic_gap'])} less "
+            "by members)"
+        )
     return row
 
 
 def plus_minus(cell: Row, name: str) -> str:
     """Write a mean and its standard deviation over the seeds."""
-    mean, std = cell[name], cell[f"{name}_std"]
-    return text_of(mean) if math.isnan(std) or math.isnan(mean) else f"{text_of(mean)} ± {text_of(std)}"
+    mean = cell[name]
+    std = cell[f"{name}_std"]
+    return (
+        text_of(mean)
+        if math.isnan(std) or math.isnan(mean)
+        else f"{text_of(mean)} ± {text_of(std)}"
+    )
 
 
 def volume_text(cell: Row) -> str:
@@ -111,25 +145,33 @@ def verdict_lines(cells: Sequence[Row]) -> tuple[list[str], list[str]]:
     outside = sum(not cell["band_low"] <= cell["coverage"] <= cell["band_high"] for cell in cells)
     counts = {side: [cell for cell in cells if cell["verdict"] == side] for side in ("low", "high")}
     sentences = [
-        f"Coverage of the labels: {len(cells)} cells, {outside} outside their 95 % band; beyond the band that holds "
-        f"for all cells at once (99 %): {len(counts['low'])} below, {len(counts['high'])} above (ties, infinite "
-        "thresholds)."
+        f"Coverage of the labels: {len(cells)} cells, {outside} outside their 95 % band; beyond "
+        f"the band that holds for all cells at once (99 %): {len(counts['low'])} below, "
+        f"{len(counts['high'])} above (ties, infinite thresholds)."
     ]
     exceptions = []
     for side, word in (("low", "Below"), ("high", "Above")):
-        exceptions += [f"{word}: {name_of(cell)}, coverage {cell['coverage']:.4f}" for cell in counts[side]]
+        exceptions += [
+            f"{word}: {name_of(cell)}, coverage {cell['coverage']:.4f}" for cell in counts[side]
+        ]
     known = [cell for cell in cells if cell["truth_verdict"] != "-"]
     if known:
         short = [cell for cell in known if cell["truth_verdict"] == "short"]
         far = [cell for cell in short if cell["coverage_true"] < cell["band_low"]]
         sentences.append(
-            f"Coverage of the truth: at least nominal in {len(known) - len(short)} of {len(known)} cells; of the "
-            f"others {len(far)} lie below the 95 % band."
+            f"Coverage of the truth: at least nominal in {len(known) - len(short)} of "
+            f"{len(known)} cells; of the others {len(far)} lie below the 95 % band."
         )
-        exceptions += [f"Short: {name_of(cell)}, coverage of the truth {cell['coverage_true']:.4f}" for cell in far]
+        exceptions += [
+            f"Short: {name_of(cell)}, coverage of the truth {cell['coverage_true']:.4f}"
+            for cell in far
+        ]
     n_series, growing = shrinking(cells)
     if n_series:
-        sentences.append(f"Thresholds shrink as votes are added in {n_series - len(growing)} of {n_series} series.")
+        sentences.append(
+            f"Thresholds shrink as votes are added in {n_series - len(growing)} of "
+            f"{n_series} series."
+        )
         exceptions += [f"Not shrinking: {_series_name(row)}" for row in growing]
     return sentences, exceptions
 
@@ -142,4 +184,6 @@ def name_of(cell: Row) -> str:
 
 def _series_name(row: Row) -> str:
     values = ", ".join(text_of(value) for value in row["thresholds"])
-    return f"{row['part']}, {row['score']}, K = {row['n_classes']}, alpha = {row['alpha']:g}: {values}"
+    return (
+        f"{row['part']}, {row['score']}, K = {row['n_classes']}, alpha = {row['alpha']:g}: {values}"
+    )

@@ -23,12 +23,18 @@ from credalset.scores import (
 )
 from credalset.scores.base import REGISTRY
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # tests share the cores already: further threads would wait for each other
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # tests share the cores already: further threads would wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     threadpool_limits(1)
 
 settings.register_profile(
-    "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "default",
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 settings.load_profile("default")
 
@@ -59,7 +65,10 @@ def score(request: pytest.FixtureRequest) -> Score:
 def make_predictions(score: Score, distributions: np.ndarray) -> Any:
     """Predictions of the score's own kind around distributions (n, K)."""
     if score.name == "intervals":
-        return np.stack([distributions, *np.random.default_rng(1).gamma(2.0, 0.1, (2, *distributions.shape))], axis=1)
+        return np.stack(
+            [distributions, *np.random.default_rng(1).gamma(2.0, 0.1, (2, *distributions.shape))],
+            axis=1,
+        )
     if score.order == "first":
         return distributions
     return 1.0 + distributions * np.random.default_rng(1).gamma(2.0, 5.0, (len(distributions), 1))

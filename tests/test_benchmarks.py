@@ -39,7 +39,8 @@ def test_tables_of_any_length(capsys):
 def test_millions_of_rows_are_scored_in_bounded_memory_and_time():
     """In a process of its own: the recorded peak of a child is at least the size of the process that starts it.
 
-    A quarter of the rows is a million, as memory reaches its plateau only after some hundred thousand.
+    A quarter of the rows is a million, as memory reaches its plateau only after some hundred
+    thousand.
     """
     command = [sys.executable, str(BENCHMARKS / "tables.py"), "--rows", "4000000"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -66,20 +67,30 @@ def test_every_table_of_answers_is_printed(answers, capsys, monkeypatch):
     monkeypatch.setattr(answers, "BRACKETED", ("ws",))
     assert answers.main(["--quick", "--no-probly"]) == 0
     printed = capsys.readouterr().out
-    for title in ("Processor time in µs per set", "SLSQP", "batches of N sets", "Gaps of the smallest entropy"):
+    for title in (
+        "Processor time in µs per set",
+        "SLSQP",
+        "batches of N sets",
+        "Gaps of the smallest entropy",
+    ):
         assert title in printed
 
 
 @pytest.mark.parametrize("python", ["no-such-python", sys.executable])
 def test_without_probly_it_says_so_and_goes_on(answers, python, capsys):
     version = "from importlib.metadata import version; version('probly')"
-    if python == sys.executable and answers.subprocess.run([python, "-c", version], check=False).returncode == 0:
+    if (
+        python == sys.executable
+        and answers.subprocess.run([python, "-c", version], check=False).returncode == 0
+    ):
         pytest.skip("probly is installed here")
     answers.compare_with_probly(python, 2)
     assert "probly could not be run" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["tv", "ws", "kl", "inner", "so", "density", "hellinger", "brier", "intervals"])
+@pytest.mark.parametrize(
+    "name", ["tv", "ws", "kl", "inner", "so", "density", "hellinger", "brier", "intervals"]
+)
 @pytest.mark.parametrize("n_classes", [3, 100])
 def test_the_sets_hold_neither_nothing_nor_everything(answers, name, n_classes):
     sets = answers.make_sets(name, 50, n_classes)

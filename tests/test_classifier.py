@@ -30,8 +30,12 @@ TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)
 
 
 def fitted(estimator: object = None, score: str = "tv") -> ConformalCredalClassifier:
-    clf = ConformalCredalClassifier(SoftLabelClassifier() if estimator is None else estimator, score)
-    return clf.fit(DATA.X[TRAIN], DATA.counts[TRAIN]).conformalize(DATA.X[CALIB], DATA.counts[CALIB])
+    clf = ConformalCredalClassifier(
+        SoftLabelClassifier() if estimator is None else estimator, score
+    )
+    return clf.fit(DATA.X[TRAIN], DATA.counts[TRAIN]).conformalize(
+        DATA.X[CALIB], DATA.counts[CALIB]
+    )
 
 
 @parametrize_with_checks([ConformalCredalClassifier(LogisticRegression())])
@@ -73,11 +77,15 @@ def test_soft_labels_equal_repeated_votes() -> None:
     votes = np.concatenate([np.repeat(np.arange(3), c) for c in counts])
     base = LogisticRegression(C=20.0, tol=1e-10, max_iter=5000)
     soft = SoftLabelClassifier(base).fit(X, counts, sample_weight=np.full(50, 20.0))
-    assert soft.predict_proba(X) == pytest.approx(clone(base).fit(X[rows], votes).predict_proba(X), abs=1e-6)
+    assert soft.predict_proba(X) == pytest.approx(
+        clone(base).fit(X[rows], votes).predict_proba(X), abs=1e-6
+    )
 
 
 def test_classes_without_mass_get_probability_zero() -> None:
-    model = SoftLabelClassifier().fit(DATA.X[:50], np.column_stack([DATA.counts[:50, :2] + 1, np.zeros(50)]))
+    model = SoftLabelClassifier().fit(
+        DATA.X[:50], np.column_stack([DATA.counts[:50, :2] + 1, np.zeros(50)])
+    )
     assert (model.predict_proba(DATA.X)[:, 2] == 0).all()
 
 
@@ -94,9 +102,13 @@ def test_a_fitted_estimator_needs_no_fit() -> None:
     model = SoftLabelClassifier().fit(DATA.X[TRAIN], DATA.counts[TRAIN])
     plain = LogisticRegression().fit(DATA.X[TRAIN], DATA.counts[TRAIN].argmax(axis=1))
     for estimator in (model, plain, FrozenEstimator(model)):
-        clf = ConformalCredalClassifier(estimator, "kl").conformalize(DATA.X[CALIB], DATA.counts[CALIB])
+        clf = ConformalCredalClassifier(estimator, "kl").conformalize(
+            DATA.X[CALIB], DATA.counts[CALIB]
+        )
         assert clf.estimator_ is estimator
-        assert np.array_equal(clf.predict_proba(DATA.X[TEST]), estimator.predict_proba(DATA.X[TEST]))
+        assert np.array_equal(
+            clf.predict_proba(DATA.X[TEST]), estimator.predict_proba(DATA.X[TEST])
+        )
 
 
 class ConstantDirichlet:
@@ -108,7 +120,9 @@ class ConstantDirichlet:
 
 @pytest.mark.parametrize("score", ["so", "density"])
 def test_second_order_estimators(score: str) -> None:
-    clf = ConformalCredalClassifier(ConstantDirichlet(), score).conformalize(DATA.X[CALIB], DATA.distributions[CALIB])
+    clf = ConformalCredalClassifier(ConstantDirichlet(), score).conformalize(
+        DATA.X[CALIB], DATA.distributions[CALIB]
+    )
     assert clf.predict_proba(DATA.X[:2]) == pytest.approx(np.tile([4 / 9, 3 / 9, 2 / 9], (2, 1)))
     observed = cs.metrics.coverage(clf.predict_set(DATA.X[TEST], 0.2), DATA.distributions[TEST])
     assert abs(observed - 0.8) < 0.08
@@ -116,7 +130,9 @@ def test_second_order_estimators(score: str) -> None:
 
 def test_scores_and_estimators_of_different_order() -> None:
     model = LogisticRegression().fit(DATA.X, DATA.counts.argmax(axis=1))
-    with pytest.raises(TypeError, match="needs an estimator with predict_concentration, but LogisticRegression"):
+    with pytest.raises(
+        TypeError, match="needs an estimator with predict_concentration, but LogisticRegression"
+    ):
         ConformalCredalClassifier(model, "so").conformalize(DATA.X, DATA.counts)
     with pytest.raises(TypeError, match="needs an estimator with predict_proba"):
         ConformalCredalClassifier(ConstantDirichlet(), "tv").conformalize(DATA.X, DATA.counts)
@@ -149,8 +165,12 @@ def test_class_names_and_their_order() -> None:
     clf.conformalize(DATA.X[CALIB], votes[CALIB])
     expected = clf.calibration_.scores
     frame = pd.DataFrame(DATA.counts, columns=names)[["maybe", "no", "yes"]]
-    assert np.array_equal(clf.conformalize(DATA.X[CALIB], frame[CALIB]).calibration_.scores, expected)
-    with pytest.raises(ValueError, match="Y has no 'yes' and the fitted estimator has no 'perhaps'"):
+    assert np.array_equal(
+        clf.conformalize(DATA.X[CALIB], frame[CALIB]).calibration_.scores, expected
+    )
+    with pytest.raises(
+        ValueError, match="Y has no 'yes' and the fitted estimator has no 'perhaps'"
+    ):
         clf.conformalize(DATA.X[CALIB], frame.rename(columns={"yes": "perhaps"})[CALIB])
     assert clf.calibration_.classes == tuple(names)
     assert set(clf.predict(DATA.X)) <= set(names)
@@ -192,7 +212,11 @@ def test_parameters_and_clone() -> None:
 def test_cross_validation_runs() -> None:
     labels = DATA.counts.argmax(axis=1)
     scores = cross_val_score(
-        ConformalCredalClassifier(LogisticRegression()), DATA.X, labels, cv=3, scoring="neg_log_loss"
+        ConformalCredalClassifier(LogisticRegression()),
+        DATA.X,
+        labels,
+        cv=3,
+        scoring="neg_log_loss",
     )
     assert (scores > -1.0).all()
 
@@ -206,7 +230,11 @@ def test_split_sizes_and_errors() -> None:
     assert len(np.unique(together, axis=0)) == 775
     order = {tuple(x): c for x, c in zip(DATA.X, DATA.counts, strict=True)}
     assert all((order[tuple(x)] == y).all() for x, y in zip(parts[2], parts[5], strict=True))
-    for sizes, name in [((800, 100, 1), "add up to 901"), ((0, 100, 1), "train_size"), ((1.5, 0.1, 1), "train_size")]:
+    for sizes, name in [
+        ((800, 100, 1), "add up to 901"),
+        ((0, 100, 1), "train_size"),
+        ((1.5, 0.1, 1), "train_size"),
+    ]:
         named = dict(zip(("train_size", "conformalize_size", "test_size"), sizes, strict=True))
         with pytest.raises(ValueError, match=name):
             cs.train_conformalize_test_split(DATA.X, DATA.counts, **named)
@@ -216,8 +244,13 @@ def test_split_sizes_and_errors() -> None:
 
 def test_splits_match_names() -> None:
     names = [f"t{i}" for i in range(900)]
-    frame, votes = pd.DataFrame(DATA.X, index=names), cs.Annotations.from_counts(DATA.counts, items=names)
-    X_train, _, _, Y_train, _, Y_test = cs.train_conformalize_test_split(frame, votes[::-1], random_state=0)
+    frame, votes = (
+        pd.DataFrame(DATA.X, index=names),
+        cs.Annotations.from_counts(DATA.counts, items=names),
+    )
+    X_train, _, _, Y_train, _, Y_test = cs.train_conformalize_test_split(
+        frame, votes[::-1], random_state=0
+    )
     assert isinstance(Y_test, cs.Annotations)
     assert Y_train.items == tuple(X_train.index)
 
@@ -232,7 +265,9 @@ def test_a_changed_score_needs_a_new_calibration() -> None:
 
 
 def state(clf: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(clf).items() if name not in clf.get_params(deep=False)}
+    return {
+        name: value for name, value in vars(clf).items() if name not in clf.get_params(deep=False)
+    }
 
 
 def assert_unchanged(clf: Any, call: Callable[[], Any], message: str) -> None:
@@ -273,7 +308,9 @@ def test_a_failed_conformalize_adopts_no_estimator() -> None:
 
 
 def test_models_of_texts() -> None:
-    texts = pd.Series([("good " * c[0] + "bad " * c[1] + "so " * c[2]) for c in DATA.counts], name="message")
+    texts = pd.Series(
+        [("good " * c[0] + "bad " * c[1] + "so " * c[2]) for c in DATA.counts], name="message"
+    )
     clf = ConformalCredalClassifier(make_pipeline(CountVectorizer(), LogisticRegression()))
     clf.fit(texts[TRAIN], DATA.counts[TRAIN]).conformalize(texts[CALIB], DATA.counts[CALIB])
     assert clf.text_name_in_ == "message"
@@ -289,10 +326,14 @@ def test_models_of_texts() -> None:
 
 
 def test_sparse_features() -> None:
-    clf = ConformalCredalClassifier(LogisticRegression()).fit(coo_matrix(DATA.X[TRAIN]), DATA.counts[TRAIN])
+    clf = ConformalCredalClassifier(LogisticRegression()).fit(
+        coo_matrix(DATA.X[TRAIN]), DATA.counts[TRAIN]
+    )
     clf.conformalize(coo_matrix(DATA.X[CALIB]), DATA.counts[CALIB])
     expected = fitted(LogisticRegression(), "kl").predict_set(DATA.X[TEST])
-    assert clf.predict_set(coo_matrix(DATA.X[TEST])).threshold == pytest.approx(expected.threshold, rel=1e-3)
+    assert clf.predict_set(coo_matrix(DATA.X[TEST])).threshold == pytest.approx(
+        expected.threshold, rel=1e-3
+    )
 
 
 def test_items_of_fit_are_remembered_by_name() -> None:
@@ -304,7 +345,10 @@ def test_items_of_fit_are_remembered_by_name() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", cs.CredalSetWarning)
         clf.conformalize(frame[CALIB], DATA.counts[CALIB])
-    verdicts = [clf.evaluate(frame[part], DATA.counts[part], 0.2)[0]["verdict"] for part in (TRAIN, CALIB, TEST)]
+    verdicts = [
+        clf.evaluate(frame[part], DATA.counts[part], 0.2)[0]["verdict"]
+        for part in (TRAIN, CALIB, TEST)
+    ]
     assert verdicts == ["not tested", "not tested", "valid"]
     assert fitted().items_ is None
 

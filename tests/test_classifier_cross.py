@@ -52,7 +52,9 @@ def test_coverage_and_evaluation() -> None:
     assert len(clf.estimators_) == clf.calibration_.n_folds == 5
     assert np.bincount(clf.calibration_.folds).tolist() == [16] * 5
     rows = clf.evaluate(X_NEW, Y_NEW, alpha=[0.1, 0.2])
-    assert [row["coverage"] >= clf.calibration_.guaranteed_coverage(row["alpha"]) for row in rows] == [True, True]
+    assert [
+        row["coverage"] >= clf.calibration_.guaranteed_coverage(row["alpha"]) for row in rows
+    ] == [True, True]
     assert rows[0]["coverage"] >= 0.85
 
 
@@ -66,9 +68,13 @@ def test_coverage_and_evaluation() -> None:
     ids=["plain", "groups", "weights"],
 )
 @pytest.mark.parametrize("noise", [None, cs.AnnotatorSampling(0.05)], ids=repr)
-def test_classifiers_come_back(made: dict[str, Any], asked: dict[str, Any], noise: Any, tmp_path: Path) -> None:
+def test_classifiers_come_back(
+    made: dict[str, Any], asked: dict[str, Any], noise: Any, tmp_path: Path
+) -> None:
     names = pd.DataFrame(Y, columns=["no", "maybe", "yes"])
-    clf = classifier("kl", noise=noise).cross_conformalize(X, names, folds=3, random_state=1, **made)
+    clf = classifier("kl", noise=noise).cross_conformalize(
+        X, names, folds=3, random_state=1, **made
+    )
     clf.save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     sets, again = clf.predict_set(X_NEW, 0.2, **asked), loaded.predict_set(X_NEW, 0.2, **asked)
@@ -101,14 +107,21 @@ def test_kinds_of_input() -> None:
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     by_name = classifier().cross_conformalize(frame, cs.Annotations.from_counts(Y), random_state=0)
     assert np.array_equal(
-        by_name.predict_set(pd.DataFrame(X_NEW, columns=frame.columns), 0.2).threshold, dense.threshold
+        by_name.predict_set(pd.DataFrame(X_NEW, columns=frame.columns), 0.2).threshold,
+        dense.threshold,
     )
     with pytest.raises(ValueError, match="feature names"):
         by_name.predict_set(pd.DataFrame(X_NEW, columns=frame.columns[::-1]), 0.2)
-    sparse_sets = classifier().cross_conformalize(sparse.coo_matrix(X), Y, random_state=0).predict_set(X_NEW, 0.2)
+    sparse_sets = (
+        classifier()
+        .cross_conformalize(sparse.coo_matrix(X), Y, random_state=0)
+        .predict_set(X_NEW, 0.2)
+    )
     assert sparse_sets.threshold == pytest.approx(dense.threshold, rel=1e-3)
     labels = np.array(["a", "b", "c"])[Y.argmax(axis=1)]
-    one_vote = classifier(noise=cs.AnnotatorSampling(0.05)).cross_conformalize(X, labels, random_state=0)
+    one_vote = classifier(noise=cs.AnnotatorSampling(0.05)).cross_conformalize(
+        X, labels, random_state=0
+    )
     assert set(one_vote.predict(X_NEW)) <= {"a", "b", "c"}
 
 
@@ -132,12 +145,19 @@ FROZEN: dict[str, Callable[[], Any]] = {
     "alone": frozen,
     "pipeline": lambda: make_pipeline(StandardScaler(), frozen()),
     "soft labels": lambda: cs.SoftLabelClassifier(frozen()),
-    "one of several": lambda: VotingClassifier([("a", LogisticRegression()), ("b", frozen())], voting="soft"),
-    "first step": lambda: make_pipeline(FrozenEstimator(StandardScaler().fit(X)), LogisticRegression()),
-    "selection": lambda: make_pipeline(
-        SelectFromModel(LogisticRegression().fit(X, Y.argmax(axis=1)), prefit=True), LogisticRegression()
+    "one of several": lambda: VotingClassifier(
+        [("a", LogisticRegression()), ("b", frozen())], voting="soft"
     ),
-    "stacking": lambda: StackingClassifier([("a", LogisticRegression().fit(X, Y.argmax(axis=1)))], cv="prefit"),
+    "first step": lambda: make_pipeline(
+        FrozenEstimator(StandardScaler().fit(X)), LogisticRegression()
+    ),
+    "selection": lambda: make_pipeline(
+        SelectFromModel(LogisticRegression().fit(X, Y.argmax(axis=1)), prefit=True),
+        LogisticRegression(),
+    ),
+    "stacking": lambda: StackingClassifier(
+        [("a", LogisticRegression().fit(X, Y.argmax(axis=1)))], cv="prefit"
+    ),
 }
 
 
@@ -163,7 +183,9 @@ class Untrainable(LogisticRegression):
     ],
     ids=["short weights", "negative weights", "groups", "folds", "counts"],
 )
-def test_arguments_are_checked_before_anything_is_trained(labels: Any, options: Any, noise: Any, name: str) -> None:
+def test_arguments_are_checked_before_anything_is_trained(
+    labels: Any, options: Any, noise: Any, name: str
+) -> None:
     clf = cs.ConformalCredalClassifier(Untrainable(), noise=noise)
     with pytest.raises(ValueError, match=name):
         clf.cross_conformalize(X, labels, **options)
@@ -192,11 +214,15 @@ def test_folds_that_lack_a_class() -> None:
 def test_splitters_make_the_folds() -> None:
     plain = classifier().cross_conformalize(X, Y, KFold(4)).calibration_
     assert plain.folds.tolist() == np.repeat(np.arange(4), 20).tolist()
-    shuffled = classifier().cross_conformalize(X, Y, KFold(4, shuffle=True, random_state=3)).calibration_
+    shuffled = (
+        classifier().cross_conformalize(X, Y, KFold(4, shuffle=True, random_state=3)).calibration_
+    )
     drawn = classifier().cross_conformalize(X, Y, 4, random_state=3).calibration_
     assert shuffled.folds.tolist() == drawn.folds.tolist()
     for splitter in (ShuffleSplit(3), TimeSeriesSplit(3), StratifiedKFold(3)):
-        with pytest.raises((TypeError, ValueError)):  # not every item once, or folds that depend on labels
+        with pytest.raises(
+            (TypeError, ValueError)
+        ):  # not every item once, or folds that depend on labels
             classifier().cross_conformalize(X, Y, splitter)
 
 
@@ -212,4 +238,6 @@ def test_networks_come_back(score: str, tmp_path: Path) -> None:
     sets, again = clf.predict_set(X_NEW[:20], 0.2), loaded.predict_set(X_NEW[:20], 0.2)
     assert again.threshold.tobytes() == sets.threshold.tobytes()
     assert loaded.predict_proba(X_NEW).tobytes() == clf.predict_proba(X_NEW).tobytes()
-    assert (loaded.estimators_[0].predict_proba(X_NEW) != loaded.estimators_[1].predict_proba(X_NEW)).any()
+    assert (
+        loaded.estimators_[0].predict_proba(X_NEW) != loaded.estimators_[1].predict_proba(X_NEW)
+    ).any()

@@ -38,7 +38,9 @@ class InnerModel(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> InnerModel:
         rows = np.random.default_rng(0).permutation(len(X))
-        self.model_ = SoftLabelClassifier().fit(np.asarray(X)[rows], y.iloc[rows] if hasattr(y, "iloc") else y[rows])
+        self.model_ = SoftLabelClassifier().fit(
+            np.asarray(X)[rows], y.iloc[rows] if hasattr(y, "iloc") else y[rows]
+        )
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -85,10 +87,18 @@ def test_unnamed_labels_go_by_position(make: Any) -> None:
     model = make(LogisticRegression())
     expected = clone(model).fit(DATA.X, DATA.counts).predict_proba(DATA.X)
     for features in (DATA.X, X):
-        for labels in (DATA.counts, pd.DataFrame(DATA.counts), cs.Annotations.from_counts(DATA.counts)):
-            np.testing.assert_allclose(model.fit(features, labels).predict_proba(features), expected, rtol=1e-12)
+        for labels in (
+            DATA.counts,
+            pd.DataFrame(DATA.counts),
+            cs.Annotations.from_counts(DATA.counts),
+        ):
+            np.testing.assert_allclose(
+                model.fit(features, labels).predict_proba(features), expected, rtol=1e-12
+            )
     series = pd.Series(DATA.counts.argmax(axis=1))
-    assert (cross_val_score(model, DATA.X, series, cv=3) > -1.0).all(), "subsets of a default index name nothing"
+    assert (cross_val_score(model, DATA.X, series, cv=3) > -1.0).all(), (
+        "subsets of a default index name nothing"
+    )
 
 
 def test_numbers_in_another_order_are_warned_of() -> None:
@@ -104,7 +114,8 @@ DROP_THE_INDEX = [
     StackingClassifier([("soft", SoftLabelClassifier())], cv=2),
     VotingClassifier([("soft", SoftLabelClassifier())], voting="soft"),
     VotingClassifier(
-        [("one", SoftLabelClassifier()), ("two", ConformalCredalClassifier(LogisticRegression()))], n_jobs=2
+        [("one", SoftLabelClassifier()), ("two", ConformalCredalClassifier(LogisticRegression()))],
+        n_jobs=2,
     ),
 ]
 KEEP_THE_INDEX = [
@@ -115,7 +126,9 @@ KEEP_THE_INDEX = [
 SERIES = pd.Series(DATA.counts.argmax(axis=1), index=ITEMS)
 
 
-@pytest.mark.parametrize("outer", [*DROP_THE_INDEX, *KEEP_THE_INDEX], ids=lambda outer: type(outer).__name__)
+@pytest.mark.parametrize(
+    "outer", [*DROP_THE_INDEX, *KEEP_THE_INDEX], ids=lambda outer: type(outer).__name__
+)
 def test_meta_estimators_cannot_misalign_votes(outer: Any) -> None:
     """Votes and frames of counts in another order are refused, by scikit-learn or by us; aligned labels are right."""
     for votes in (SHUFFLED, SHUFFLED.to_frame()):
@@ -145,6 +158,8 @@ def test_parallel_searches_match_names() -> None:
     model = SoftLabelClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
     expected = cross_val_score(model, X, DATA.counts, cv=2)
     with parallel_config("threading"):
-        np.testing.assert_allclose(cross_val_score(model, X, VOTES, cv=2, n_jobs=2), expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            cross_val_score(model, X, VOTES, cv=2, n_jobs=2), expected, rtol=1e-12
+        )
     with pytest.raises(ValueError, match="of X have no Y"):
         cross_val_score(model, X, SHUFFLED, cv=2, error_score="raise")

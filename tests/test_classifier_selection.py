@@ -38,20 +38,26 @@ def test_score_is_minus_the_soft_cross_entropy(make: Any) -> None:
         assert model.score(X[200:], Y) == pytest.approx(expected, rel=1e-12)
     weights = np.arange(1.0, 101.0)
     own = -(SHARES[200:] * np.log(model.predict_proba(X[200:]))).sum(axis=1)
-    assert model.score(X[200:], COUNTS[200:], weights) == pytest.approx(-np.average(own, weights=weights), rel=1e-12)
+    assert model.score(X[200:], COUNTS[200:], weights) == pytest.approx(
+        -np.average(own, weights=weights), rel=1e-12
+    )
 
 
 def test_score_goes_by_names() -> None:
     frame = pd.DataFrame(COUNTS, columns=["no", "maybe", "yes"])
     model = ConformalCredalClassifier(LogisticRegression()).fit(X, frame)
-    assert model.score(X, frame[["yes", "no", "maybe"]]) == pytest.approx(model.score(X, frame), rel=1e-12)
+    assert model.score(X, frame[["yes", "no", "maybe"]]) == pytest.approx(
+        model.score(X, frame), rel=1e-12
+    )
     assert model.score(X, frame) == pytest.approx(model.score(X, COUNTS), rel=1e-12)
 
 
 def test_score_of_hard_labels_is_the_log_loss() -> None:
     labels = np.array(["a", "b", "c"])[COUNTS.argmax(axis=1)]
     model = ConformalCredalClassifier(LogisticRegression()).fit(X, labels)
-    assert model.score(X, labels) == pytest.approx(-log_loss(labels, model.predict_proba(X)), rel=1e-12)
+    assert model.score(X, labels) == pytest.approx(
+        -log_loss(labels, model.predict_proba(X)), rel=1e-12
+    )
 
 
 def test_probabilities_of_zero_cost_much_but_not_everything() -> None:
@@ -87,7 +93,9 @@ def test_losses_of_predictions_come_with_intervals() -> None:
     loss = metrics.soft_log_loss(COUNTS, p)
     assert loss == pytest.approx(soft_cross_entropy(p, SHARES), rel=1e-12)
     assert loss.low < loss < loss.high
-    assert metrics.soft_brier(SHARES, p) == pytest.approx(((p - SHARES) ** 2).sum(axis=1).mean(), rel=1e-12)
+    assert metrics.soft_brier(SHARES, p) == pytest.approx(
+        ((p - SHARES) ** 2).sum(axis=1).mean(), rel=1e-12
+    )
     named = pd.DataFrame(p, columns=["a", "b", "c"])
     other = pd.DataFrame(COUNTS, columns=["a", "b", "c"])[["c", "a", "b"]]
     assert metrics.soft_log_loss(other, named) == pytest.approx(loss, rel=1e-12)
@@ -101,7 +109,9 @@ def test_losses_are_metrics_of_scikit_learn(loss: Any) -> None:
         SoftLabelClassifier().fit(X, COUNTS),
         make_scorer(loss, greater_is_better=False, response_method="predict_proba"),
     )
-    assert scorer(model, X, SHARES) == pytest.approx(-loss(SHARES, model.predict_proba(X)), rel=1e-12)
+    assert scorer(model, X, SHARES) == pytest.approx(
+        -loss(SHARES, model.predict_proba(X)), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("kind", ["grid", "random", "pipeline"])
@@ -110,9 +120,15 @@ def test_a_search_as_the_inner_estimator(kind: str) -> None:
     search = {
         "grid": GridSearchCV(soft, {"base__C": GRID}, cv=3),
         "random": RandomizedSearchCV(soft, {"base__C": GRID}, n_iter=2, cv=3, random_state=0),
-        "pipeline": GridSearchCV(make_pipeline(StandardScaler(), soft), {"softlabelclassifier__base__C": GRID}, cv=3),
+        "pipeline": GridSearchCV(
+            make_pipeline(StandardScaler(), soft), {"softlabelclassifier__base__C": GRID}, cv=3
+        ),
     }[kind]
-    clf = ConformalCredalClassifier(search, "kl").fit(X[:200], COUNTS[:200]).conformalize(X[200:], COUNTS[200:])
+    clf = (
+        ConformalCredalClassifier(search, "kl")
+        .fit(X[:200], COUNTS[:200])
+        .conformalize(X[200:], COUNTS[200:])
+    )
     assert list(clf.estimator_.best_params_.values()) == [1.0]
     assert clf.predict_set(X[:5], alpha=0.2).contains(SHARES[:5]).shape == (5,)
     assert not hasattr(search, "best_params_"), "the search that was given stays as it is"
@@ -143,7 +159,9 @@ def test_compare_gives_a_row_per_score_and_level(fitted: ConformalCredalClassifi
     assert again == rows, "the split is the same every time"
 
 
-def test_compare_calibrates_and_measures_on_different_items(fitted: ConformalCredalClassifier) -> None:
+def test_compare_calibrates_and_measures_on_different_items(
+    fitted: ConformalCredalClassifier,
+) -> None:
     row = fitted.compare(X[100:], COUNTS[100:], ["kl"], alpha=0.2)[0]
     order = np.random.default_rng(0).permutation(200)
     calib, test = np.sort(order[:100]), np.sort(order[100:])
@@ -160,7 +178,9 @@ def test_scores_of_one_name_are_told_apart(fitted: ConformalCredalClassifier) ->
 
 
 def test_compare_refuses_what_it_cannot_use(fitted: ConformalCredalClassifier) -> None:
-    with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 'tv'. Write \['tv'\]"):
+    with pytest.raises(
+        TypeError, match=r"scores must be a list of scores, but is 'tv'. Write \['tv'\]"
+    ):
         fitted.compare(X, COUNTS, "tv")
     with pytest.raises(ValueError, match="X has 1 items"):
         fitted.compare(X[:1], COUNTS[:1], ["tv"])
@@ -168,7 +188,9 @@ def test_compare_refuses_what_it_cannot_use(fitted: ConformalCredalClassifier) -
         fitted.compare(X, COUNTS, ["tv", "so"])
     with pytest.raises(NotFittedError, match="has no fitted estimator"):
         ConformalCredalClassifier(LogisticRegression()).compare(X, COUNTS, ["tv"])
-    crossed = ConformalCredalClassifier(LogisticRegression()).cross_conformalize(X, COUNTS, 2, random_state=0)
+    crossed = ConformalCredalClassifier(LogisticRegression()).cross_conformalize(
+        X, COUNTS, 2, random_state=0
+    )
     with pytest.raises(NotFittedError, match="compare needs one estimator"):
         crossed.compare(X, COUNTS, ["tv"])
     prefit = ConformalCredalClassifier(SoftLabelClassifier().fit(X[:100], COUNTS[:100]))

@@ -65,4 +65,6 @@ def test_the_same_on_real_sentences(
         pytest.skip("CREDALSET_DATA is not set")
     monkeypatch.chdir(tmp_path)
     run_notebook(ROOT / "examples" / "messages.ipynb")
-    assert "1514 items, 3 classes: 'neutral', 'entailment', 'contradiction'" in capsys.readouterr().out
+    assert (
+        "1514 items, 3 classes: 'neutral', 'entailment', 'contradiction'" in capsys.readouterr().out
+    )

@@ -28,7 +28,8 @@ HEAVY = [
     "transformers",
 ]
 
-#: what may import what: every module imports from lines above its own, except inside functions, or from its own room
+#: what may import what: every module imports from lines above its own, except inside functions, or
+#: from its own room
 LAYERS = [
     ["_typing", "_version", "exceptions"],
     ["_files"],
@@ -69,7 +70,10 @@ def run(code: str) -> str:
 
 
 def test_heavy_packages_are_not_imported() -> None:
-    assert run(f"import sys, credalset; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
+    assert (
+        run(f"import sys, credalset; print([name for name in {HEAVY} if name in sys.modules])")
+        == "[]"
+    )
 
 
 def test_commands_do_not_wait_for_scikit_learn() -> None:
@@ -80,11 +84,19 @@ def test_commands_do_not_wait_for_scikit_learn() -> None:
 
 def test_the_check_for_heavy_packages_works() -> None:
     pytest.importorskip("rich")
-    assert run(f"import sys, rich; print([name for name in {HEAVY} if name in sys.modules])") == "['rich']"
+    assert (
+        run(f"import sys, rich; print([name for name in {HEAVY} if name in sys.modules])")
+        == "['rich']"
+    )
 
 
 def import_seconds(package: str) -> float:
-    return float(run(f"import time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"))
+    return float(
+        run(
+            f"import time; t = time.perf_counter(); import {package}; "
+            "print(time.perf_counter() - t)"
+        )
+    )
 
 
 def test_import_takes_less_than_twice_that_of_scikit_learn() -> None:
@@ -130,17 +142,27 @@ def part_of(module: str) -> str:
 def imported_parts(source: str) -> Iterator[str]:
     for statement in statements(ast.parse(source)):
         if isinstance(statement, ast.Import):
-            yield from (part_of(alias.name) for alias in statement.names if alias.name.split(".")[0] == "credalset")
+            yield from (
+                part_of(alias.name)
+                for alias in statement.names
+                if alias.name.split(".")[0] == "credalset"
+            )
         elif isinstance(statement, ast.ImportFrom):
             assert statement.level == 0, "write imports in full"
             if statement.module == "credalset":
-                yield from (alias.name if alias.name in LEVEL else "credalset" for alias in statement.names)
+                yield from (
+                    alias.name if alias.name in LEVEL else "credalset" for alias in statement.names
+                )
             elif statement.module is not None and statement.module.startswith("credalset."):
-                yield from (part_of(f"{statement.module}.{alias.name}") for alias in statement.names)
+                yield from (
+                    part_of(f"{statement.module}.{alias.name}") for alias in statement.names
+                )
 
 
 def upward_imports(part: str, source: str) -> list[str]:
-    return [other for other in imported_parts(source) if other != part and LEVEL[other] >= LEVEL[part]]
+    return [
+        other for other in imported_parts(source) if other != part and LEVEL[other] >= LEVEL[part]
+    ]
 
 
 FILES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
@@ -149,7 +171,9 @@ FILES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"
 def test_imports_point_one_way() -> None:
     upward = {}
     for file, path in FILES.items():
-        part = part_of(".".join(["credalset", *file.with_suffix("").parts]).removesuffix(".__init__"))
+        part = part_of(
+            ".".join(["credalset", *file.with_suffix("").parts]).removesuffix(".__init__")
+        )
         assert part in LEVEL, f"give {part} its place in LAYERS"
         if found := upward_imports(part, path.read_text(encoding="utf-8")):
             upward[str(file)] = found
@@ -164,15 +188,27 @@ def test_imports_point_one_way() -> None:
         ("import credalset as cs", ["credalset"]),
         ("from credalset import metrics, conformalize", ["metrics", "credalset"]),
         (
-            "try:\n    from credalset.calibration import x\nexcept ImportError:\n    import credalset.cli",
+            "try:\n    from credalset.calibration import x\nexcept ImportError:\n    import "
+            "credalset.cli",
             ["calibration", "cli"],
         ),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from credalset.calibration import x", []),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from "
+            "credalset.calibration import x",
+            [],
+        ),
         ("def f():\n    from credalset.calibration import x", []),
         ("class A:\n    import credalset.cli", ["cli"]),
-        ("if TYPE_CHECKING:\n    import credalset.cli\nelse:\n    import credalset.classifier", ["classifier"]),
+        (
+            "if TYPE_CHECKING:\n    import credalset.cli\nelse:\n    import credalset.classifier",
+            ["classifier"],
+        ),
         ("from credalset.io.store import load", ["io"]),
-        ("from credalset.scores.base import Score\nfrom credalset.simplex import grid\nimport numpy", []),
+        (
+            "from credalset.scores.base import Score\nfrom credalset.simplex import "
+            "grid\nimport numpy",
+            [],
+        ),
     ],
 )
 def test_an_upward_import_is_noticed(source: str, found: list[str]) -> None:
@@ -186,7 +222,12 @@ def scores_named(source: str, names: set[str]) -> set[str]:
     used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     used |= {part for node in imports for alias in node.names for part in alias.name.split(".")}
-    used |= {part for node in imports if isinstance(node, ast.ImportFrom) for part in (node.module or "").split(".")}
+    used |= {
+        part
+        for node in imports
+        if isinstance(node, ast.ImportFrom)
+        for part in (node.module or "").split(".")
+    }
     return used & names
 
 
@@ -198,7 +239,11 @@ def test_calibration_names_no_score() -> None:
     sources = {str(file): path.read_text(encoding="utf-8") for file, path in FILES.items()}
     inside = {file: source for file, source in sources.items() if file.startswith("calibration")}
     assert len(inside) > 5
-    assert {file: named for file, source in inside.items() if (named := scores_named(source, SCORE_NAMES))} == {}
+    assert {
+        file: named
+        for file, source in inside.items()
+        if (named := scores_named(source, SCORE_NAMES))
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -216,10 +261,10 @@ def test_a_score_that_is_named_is_noticed(source: str, found: set[str]) -> None:
 
 def test_saving_an_estimator_does_not_wake_pytorch() -> None:
     code = (
-        "import sys, tempfile, credalset as cs; from sklearn.linear_model import LogisticRegression; "
-        "data = cs.datasets.make_synthetic(30, random_state=0); "
-        "clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X, data.counts); "
-        "clf.conformalize(data.X, data.counts).save(tempfile.mkdtemp() + '/model'); "
-        "print([name for name in sys.modules if name.split('.')[-1] in ('torch', 'dask')])"
+        "import sys, tempfile, credalset as cs; from sklearn.linear_model import "
+        "LogisticRegression; data = cs.datasets.make_synthetic(30, random_state=0); clf = "
+        "cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X, data.counts); "
+        "clf.conformalize(data.X, data.counts).save(tempfile.mkdtemp() + '/model'); print([name "
+        "for name in sys.modules if name.split('.')[-1] in ('torch', 'dask')])"
     )
     assert run(code) == "[]"

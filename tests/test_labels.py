@@ -45,7 +45,9 @@ def test_no_population_of_five_items_breaks_the_promise(target, seed):
         items = np.delete(np.arange(5), last)  # their order changes nothing
         calibration = cs.labels.conformalize(prediction[items], counts[items], target=target)
         for alpha in covered:
-            covered[alpha] += reached(calibration.predict_set(prediction[[last]], alpha), counts[[last]], target)
+            covered[alpha] += reached(
+                calibration.predict_set(prediction[[last]], alpha), counts[[last]], target
+            )
     assert all(total / 5 >= 1 - alpha - 1e-12 for alpha, total in covered.items())
     if target == "annotator":
         assert covered[0.5] / 5 < 0.8  # and little beyond
@@ -68,7 +70,9 @@ def test_drawn_labels_keep_the_promise_in_every_case_too():
     for a, b, new in permutations(range(3)):
         for draws in product(range(2), repeat=4):
             chance = math.prod(shares[[a, a, b, b], draws])
-            drawn = np.stack([np.bincount(draws[:2], minlength=2), np.bincount(draws[2:], minlength=2)])
+            drawn = np.stack(
+                [np.bincount(draws[:2], minlength=2), np.bincount(draws[2:], minlength=2)]
+            )
             calibration = cs.labels.conformalize(prediction[[a, b]], drawn)
             for alpha in alphas:
                 members = calibration.predict_set(prediction[[new]], alpha).members[0]
@@ -97,11 +101,15 @@ def test_p_values_and_thresholds_are_those_of_the_definition():
 def test_the_threshold_of_drawn_labels_is_the_one_the_authors_publish(alpha, n, n_samples):
     """Their code keeps conformities from the (⌊αM(n + 1)⌋ − M + 1)-th smallest of the nM drawn ones on."""
     prediction, counts, _ = crowd(n, n)
-    drawn = np.random.default_rng(1).multinomial(n_samples, counts / counts.sum(axis=1, keepdims=True))
+    drawn = np.random.default_rng(1).multinomial(
+        n_samples, counts / counts.sum(axis=1, keepdims=True)
+    )
     calibration = cs.labels.conformalize(prediction, drawn, "tv")
     conformity = np.sort(np.repeat(prediction.ravel(), drawn.ravel()))
     rank = math.floor(Fraction(str(alpha)) * n_samples * (n + 1)) - n_samples + 1
-    assert calibration.thresholds(prediction[:1], alpha)[0] == pytest.approx(1 - conformity[rank - 1], abs=1e-12)
+    assert calibration.thresholds(prediction[:1], alpha)[0] == pytest.approx(
+        1 - conformity[rank - 1], abs=1e-12
+    )
 
 
 def test_one_vote_per_item_is_plain_calibration():
@@ -117,7 +125,8 @@ def test_one_vote_per_item_is_plain_calibration():
 def test_correcting_averaged_p_values_leaves_one_label_per_item():
     """The published correction ranks the new p-value among those of a second half of the items, one drawn label each.
 
-    Averaged p-values fall as scores grow, so these ranks are those of the scores, but for ties among the p-values.
+    Averaged p-values fall as scores grow, so these ranks are those of the scores, but for ties
+    among the p-values.
     """
     prediction, counts, _ = crowd(400, 5)
     first, second, new = slice(0, 150), slice(150, 300), slice(300, 400)
@@ -135,7 +144,9 @@ def test_correcting_averaged_p_values_leaves_one_label_per_item():
 # --- the promise, by repetition ---
 
 
-def repeated_coverage(n_repetitions: int, n: int, n_new: int, alpha: float, **options: Any) -> tuple[float, float]:
+def repeated_coverage(
+    n_repetitions: int, n: int, n_new: int, alpha: float, **options: Any
+) -> tuple[float, float]:
     """Mean coverage of a label drawn from the truth, and its standard error."""
     found = []
     for seed in range(n_repetitions):
@@ -163,7 +174,9 @@ def test_promised_coverage_over_many_repetitions(options, alpha):
 def test_sets_for_the_majority_fall_short_for_annotators():
     prediction, counts, truth = crowd(4000, 0, n_votes=50)
     calibrated = {
-        target: cs.labels.conformalize(prediction[:2000], counts[:2000], target=target).predict_set(prediction[2000:])
+        target: cs.labels.conformalize(prediction[:2000], counts[:2000], target=target).predict_set(
+            prediction[2000:]
+        )
         for target in ("annotator", "majority")
     }
     shares = {target: sets.share(truth[2000:]).mean() for target, sets in calibrated.items()}
@@ -177,8 +190,12 @@ def test_most_of_the_annotators_of_most_items():
     calibration = cs.labels.conformalize(prediction[:2000], counts[:2000], target=0.8)
     assert repr(calibration).endswith("for the labels of a share 0.8 of the item's annotators")
     by_share = calibration.predict_set(prediction[2000:], 0.1)
-    by_vote = cs.labels.conformalize(prediction[:2000], counts[:2000]).predict_set(prediction[2000:], 0.1)
-    assert 0.87 < (by_share.share(counts[2000:]) >= 0.8).mean() < 0.94  # four standard errors of both halves
+    by_vote = cs.labels.conformalize(prediction[:2000], counts[:2000]).predict_set(
+        prediction[2000:], 0.1
+    )
+    assert (
+        0.87 < (by_share.share(counts[2000:]) >= 0.8).mean() < 0.94
+    )  # four standard errors of both halves
     assert (by_vote.share(counts[2000:]) >= 0.8).mean() < 0.85
 
 
@@ -189,11 +206,15 @@ def test_groups_and_weights():
     for key in "ab":
         alone = cs.labels.conformalize(prediction[keys == key], counts[keys == key])
         expected = alone.predict_set(prediction[:20]).members
-        np.testing.assert_array_equal(grouped.predict_set(prediction[:20], groups=[key] * 20).members, expected)
+        np.testing.assert_array_equal(
+            grouped.predict_set(prediction[:20], groups=[key] * 20).members, expected
+        )
     tripled = cs.labels.conformalize(prediction, counts, weights=np.where(keys == "a", 3.0, 1.0))
     rows = np.concatenate([np.arange(500), *[np.flatnonzero(keys == "a")] * 2])
     threshold = tripled.thresholds(prediction[:1], 0.1, weights=[1.0])
-    assert threshold == cs.labels.conformalize(prediction[rows], counts[rows]).thresholds(prediction[:1], 0.1)
+    assert threshold == cs.labels.conformalize(prediction[rows], counts[rows]).thresholds(
+        prediction[:1], 0.1
+    )
     with pytest.raises(ValueError, match="weights is missing"):
         tripled.predict_set(prediction)
 
@@ -221,7 +242,9 @@ def test_majority_labels_hold_the_top_of_every_member(score):
     assert labels.sizes().mean() < 4
 
 
-@pytest.mark.parametrize("score", [TotalVariation(), KullbackLeibler()], ids=lambda score: score.name)
+@pytest.mark.parametrize(
+    "score", [TotalVariation(), KullbackLeibler()], ids=lambda score: score.name
+)
 def test_every_member_gives_the_labels_their_share(score):
     prediction = crowd(40, 2, 4)[0]
     sets = score.region(prediction, 0.1)
@@ -252,7 +275,9 @@ def test_names_decide():
     names = ["fine", "rude", "hateful"]
     items = [f"item {i}" for i in range(60)]
     frame = pd.DataFrame(prediction, items, names)
-    shuffled = pd.DataFrame(counts, items, names).sample(frac=1, random_state=0)[["hateful", "fine", "rude"]]
+    shuffled = pd.DataFrame(counts, items, names).sample(frac=1, random_state=0)[
+        ["hateful", "fine", "rude"]
+    ]
     calibration = cs.labels.conformalize(frame, shuffled)
     np.testing.assert_array_equal(shares_of(calibration), counts / 10)
     sets = calibration.predict_set(frame[["rude", "hateful", "fine"]])
@@ -268,7 +293,9 @@ def test_names_decide():
 
 
 def test_annotations_are_read_too():
-    votes = cs.Annotations.from_table(pd.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["a", "b", "b"]}))
+    votes = cs.Annotations.from_table(
+        pd.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["a", "b", "b"]})
+    )
     frame = pd.DataFrame([[0.5, 0.5], [0.2, 0.8]], index=[1, 2], columns=["a", "b"])
     with pytest.warns(cs.CredalSetWarning, match="infinite"):
         sets = cs.labels.conformalize(frame, votes).predict_set([[0.5, 0.5]])
@@ -298,5 +325,11 @@ def test_refusals():
 
 
 def test_label_sets_as_a_table() -> None:
-    frame = LabelSets(np.array([[True, True], [False, True]]), ("bad", "good"), ("a", "b")).to_frame()
-    assert frame.to_dict("list") == {"item": ["a", "b"], "labels": [["bad", "good"], ["good"]], "n_labels": [2, 1]}
+    frame = LabelSets(
+        np.array([[True, True], [False, True]]), ("bad", "good"), ("a", "b")
+    ).to_frame()
+    assert frame.to_dict("list") == {
+        "item": ["a", "b"],
+        "labels": [["bad", "good"], ["good"]],
+        "n_labels": [2, 1],
+    }

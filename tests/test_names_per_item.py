@@ -26,20 +26,28 @@ def same(first: Any, second: Any) -> bool:
     return bool(np.array_equal(np.asarray(first), np.asarray(second)))
 
 
-@pytest.mark.parametrize("conformalize", [cs.conformalize, cs.labels.conformalize], ids=["credal", "labels"])
+@pytest.mark.parametrize(
+    "conformalize", [cs.conformalize, cs.labels.conformalize], ids=["credal", "labels"]
+)
 def test_groups_and_weights_of_a_calibration(conformalize: Any) -> None:
     ordered = conformalize(P, VOTES, "tv", groups=GROUPS, weights=WEIGHTS)
-    mixed = conformalize(P, VOTES, "tv", groups=GROUPS.iloc[SHUFFLED], weights=WEIGHTS.iloc[SHUFFLED])
+    mixed = conformalize(
+        P, VOTES, "tv", groups=GROUPS.iloc[SHUFFLED], weights=WEIGHTS.iloc[SHUFFLED]
+    )
     new = {"groups": GROUPS, "weights": WEIGHTS}
     other = {name: values.iloc[SHUFFLED] for name, values in new.items()}
     assert same(mixed.thresholds(P, 0.2, **new), ordered.thresholds(P, 0.2, **new))
     assert same(ordered.thresholds(P, 0.2, **other), ordered.thresholds(P, 0.2, **new))
-    assert not same(ordered.thresholds(P.to_numpy(), 0.2, **other), ordered.thresholds(P, 0.2, **new))
+    assert not same(
+        ordered.thresholds(P.to_numpy(), 0.2, **other), ordered.thresholds(P, 0.2, **new)
+    )
 
 
 def test_groups_when_sets_are_predicted_and_candidates_judged() -> None:
     calibration = cs.conformalize(P, VOTES, "tv", groups=GROUPS)
-    sets, mixed = (calibration.predict_set(P, 0.2, groups=g) for g in (GROUPS, GROUPS.iloc[SHUFFLED]))
+    sets, mixed = (
+        calibration.predict_set(P, 0.2, groups=g) for g in (GROUPS, GROUPS.iloc[SHUFFLED])
+    )
     assert same(sets.threshold, mixed.threshold)
     p_values = calibration.p_values(P, VOTES, groups=GROUPS)
     assert same(calibration.p_values(P, VOTES, groups=GROUPS.iloc[SHUFFLED]), p_values)
@@ -69,7 +77,9 @@ def test_truths_and_votes_in_pictures() -> None:
     drawn = []
     for given in (some, mixed):
         ax = cs.plotting.envelopes(sets, truth=given, votes=given, ax=figure().subplots())
-        drawn.append([line.get_ydata() for line in ax.get_lines() if line.get_label() in ("truth", "votes")])
+        drawn.append(
+            [line.get_ydata() for line in ax.get_lines() if line.get_label() in ("truth", "votes")]
+        )
     assert same(drawn[0], drawn[1])
     assert [text.get_text() for text in ax.get_legend().get_texts()][:3] == NAMES[:3]
 

@@ -21,7 +21,11 @@ def test_paper_grid_has_every_point() -> None:
 @given(n_classes=st.integers(2, 6), steps=st.integers(1, 12))
 def test_grid_is_complete(n_classes: int, steps: int) -> None:
     points = np.rint(simplex.grid(n_classes, 1 / steps) * steps).astype(int)
-    brute = [p for p in np.ndindex(*[steps + 1] * n_classes) if sum(p) == steps] if n_classes < 5 else None
+    brute = (
+        [p for p in np.ndindex(*[steps + 1] * n_classes) if sum(p) == steps]
+        if n_classes < 5
+        else None
+    )
     assert len(points) == math.comb(steps + n_classes - 1, n_classes - 1)
     assert (points >= 0).all()
     assert (points.sum(axis=1) == steps).all()

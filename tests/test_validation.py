@@ -9,7 +9,13 @@ import pytest
 
 import credalset as cs
 from credalset import _validation as v
-from credalset.scores import KullbackLeibler, Normalized, RelativeLikelihood, TotalVariation, Wasserstein
+from credalset.scores import (
+    KullbackLeibler,
+    Normalized,
+    RelativeLikelihood,
+    TotalVariation,
+    Wasserstein,
+)
 from credalset.votes.names import read_labels
 
 GOOD = np.full((4, 3), 1 / 3)
@@ -71,7 +77,9 @@ def test_single_precision_softmax_is_accepted_and_normalised_once() -> None:
     soft = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     checked = v.as_distributions(soft, "p")
     assert np.abs(checked.sum(axis=1) - 1).max() < 1e-14
-    assert np.array_equal(v.as_distributions(checked, "p"), checked), "validating twice must change nothing"
+    assert np.array_equal(v.as_distributions(checked, "p"), checked), (
+        "validating twice must change nothing"
+    )
 
 
 def test_exact_rows_are_left_alone() -> None:
@@ -79,7 +87,9 @@ def test_exact_rows_are_left_alone() -> None:
     assert np.array_equal(v.as_distributions(rows, "p"), rows)
 
 
-@pytest.mark.parametrize(("score", "error"), [("euclid", ValueError), (TotalVariation, TypeError), (3, TypeError)])
+@pytest.mark.parametrize(
+    ("score", "error"), [("euclid", ValueError), (TotalVariation, TypeError), (3, TypeError)]
+)
 def test_bad_score_names(score: object, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^score "):
         cs.conformalize(GOOD, GOOD, score=score)  # type: ignore[arg-type]
@@ -106,7 +116,8 @@ def test_probabilities_where_concentrations_are_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "error"), [(np.nan, ValueError), ([0.1, 0.2], ValueError), ("x", TypeError), (None, TypeError)]
+    ("threshold", "error"),
+    [(np.nan, ValueError), ([0.1, 0.2], ValueError), ("x", TypeError), (None, TypeError)],
 )
 def test_bad_thresholds(threshold: object, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^threshold "):
@@ -114,7 +125,9 @@ def test_bad_thresholds(threshold: object, error: type[Exception]) -> None:
 
 
 def test_missing_extra_names_the_command() -> None:
-    assert "pip install 'credalset[cli]'" in str(cs.MissingExtraError("The command", "typer", "cli"))
+    assert "pip install 'credalset[cli]'" in str(
+        cs.MissingExtraError("The command", "typer", "cli")
+    )
 
 
 # --- what is no array of numbers ---
@@ -172,14 +185,18 @@ def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
     assert np.abs(half.astype(float).sum(axis=1) - 1).max() > 1e-4
     frame = pandas.DataFrame(half)
     assert np.array_equal(v.as_distributions(frame, "p"), v.as_distributions(half, "p"))
-    assert np.array_equal(read_labels(frame, name="Y").distributions, read_labels(half, name="Y").distributions)
+    assert np.array_equal(
+        read_labels(frame, name="Y").distributions, read_labels(half, name="Y").distributions
+    )
     v.as_distributions(frame.astype({0: np.float64}), "p")
 
 
 def test_two_decimals_are_renormalised() -> None:
     drawn = np.random.default_rng(0).dirichlet(np.ones(4), 2000).round(2)
     rounded = np.concatenate([drawn, [[0.25, 0.25, 0.25, 0.27], [0.25, 0.25, 0.25, 0.23]]])
-    assert np.allclose(v.as_distributions(rounded, "p"), rounded / rounded.sum(axis=1, keepdims=True), atol=1e-16)
+    assert np.allclose(
+        v.as_distributions(rounded, "p"), rounded / rounded.sum(axis=1, keepdims=True), atol=1e-16
+    )
     for off in (0.979, 1.021):
         with pytest.raises(ValueError, match=r"do not sum to one within 0\.02"):
             v.as_distributions(np.full((3, 4), off / 4), "p")
@@ -188,7 +205,9 @@ def test_two_decimals_are_renormalised() -> None:
 def test_rows_of_frames_are_called_by_their_names() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([[0.5, 0.5], [0.5, 0.6], [0.5, 0.7]], index=["t1", "t2", "t3"])
-    with pytest.raises(ValueError, match=r"2 rows \(first: t2, t3\) do not sum .* \(row t2 sums to 1\.1\)"):
+    with pytest.raises(
+        ValueError, match=r"2 rows \(first: t2, t3\) do not sum .* \(row t2 sums to 1\.1\)"
+    ):
         v.as_distributions(frame, "p")
     for bad, said in ((-0.1, "negative values in row t3"), (np.nan, "infinity in row t3")):
         frame.iloc[2] = [bad, 1.1]

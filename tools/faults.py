@@ -1,7 +1,7 @@
 """Break things at random and count what happens: kills, forgeries, full disks, lost workers (``make faults``).
 
-The fast tests try every step once; this tries many at random. It prints a Markdown table of trials and outcomes and
-leaves with exit code 1 if an outcome is not one of those that are promised.
+The fast tests try every step once; this tries many at random. It prints a Markdown table of trials
+and outcomes and leaves with exit code 1 if an outcome is not one of those that are promised.
 """
 
 from __future__ import annotations
@@ -43,9 +43,40 @@ from tests.io.forging import BEGIN, calibrate, classify, forge, forge_arrays, le
 
 DATA = cs.datasets.make_synthetic(400, n_votes=20, random_state=0)
 CLASSES = ["no", "perhaps", "yes"]
-WRONG: list[Any] = [None, True, -1, 0, 10**8, 10**400, 1.5, 1e300, "", "x", [], ["x"], {}, {"x": 1}, [[]] * 9]
-WRONG += [{"array": "scores"}, {"float": "nan"}, {"fraction": [1, 0]}, {"texts": ["a"]}, {"list": [1]}, {"skops": "x"}]
-PROMISED = {"old", "new", "nothing", "whole copy named", "refused", "legal", "one sentence that names the file"}
+WRONG: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    10**8,
+    10**400,
+    1.5,
+    1e300,
+    "",
+    "x",
+    [],
+    ["x"],
+    {},
+    {"x": 1},
+    [[]] * 9,
+]
+WRONG += [
+    {"array": "scores"},
+    {"float": "nan"},
+    {"fraction": [1, 0]},
+    {"texts": ["a"]},
+    {"list": [1]},
+    {"skops": "x"},
+]
+PROMISED = {
+    "old",
+    "new",
+    "nothing",
+    "whole copy named",
+    "refused",
+    "legal",
+    "one sentence that names the file",
+}
 PROMISED |= {"the same bytes", "the same bytes after --resume", "exit 130", "finished before"}
 OUTCOMES = """After a kill, the older result (`old`), the new one (`new`) or,
 if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with `FileFormatError`, or
@@ -89,7 +120,11 @@ def _run(line: str) -> Callable[[], int]:
 def contents(path: Path) -> Any:
     """The bytes of a file, or of a folder without what is hidden; None if there is nothing."""
     if path.is_dir():
-        return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file() and file.name[0] != "."}
+        return {
+            file.name: file.read_bytes()
+            for file in path.iterdir()
+            if file.is_file() and file.name[0] != "."
+        }
     return path.read_bytes() if path.exists() else None
 
 
@@ -98,7 +133,9 @@ def contents(path: Path) -> Any:
 
 def kill_saves(folder: Path, n: int, chance: random.Random, exchange: bool) -> Iterator[str]:
     """Kill -9 at a random moment of a save over an older object."""
-    old, new, path = calibrate("kl"), calibrate("ws"), folder / "saved"
+    old = calibrate("kl")
+    new = calibrate("ws")
+    path = folder / "saved"
     possible = _files._exchange
     _files._exchange = possible if exchange else lambda one, other: False
     old.save(path)
@@ -130,7 +167,9 @@ def write_job(folder: Path) -> None:
     item, label = np.nonzero(DATA.counts)
     long = pd.DataFrame({"task": np.array(items)[item], "label": np.array(CLASSES)[label]})
     long = long.loc[long.index.repeat(DATA.counts[item, label].astype(int))].reset_index(drop=True)
-    long.assign(worker=[f"w{i}" for i in range(len(long))]).to_csv(folder / "votes.csv", index=False)
+    long.assign(worker=[f"w{i}" for i in range(len(long))]).to_csv(
+        folder / "votes.csv", index=False
+    )
     calibrate("kl", classes=CLASSES).save(folder / "first")
 
 
@@ -141,7 +180,8 @@ COMMANDS = {
     "sets.csv": "predict first test.csv -o {out}/sets.csv --overwrite --alpha {alpha}",
     "page.html": "report first test.csv votes.csv -o {out}/page.html --overwrite --alpha {alpha}",
 }
-OLD, NEW = {"score": "kl", "alpha": 0.1}, {"score": "tv", "alpha": 0.2}
+OLD = {"score": "kl", "alpha": 0.1}
+NEW = {"score": "tv", "alpha": 0.2}
 
 
 def kill_commands(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
@@ -159,7 +199,11 @@ def kill_commands(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
             old = None
         in_child(_run(line.format(out=folder, **NEW)), chance.uniform(0, longest))
         found = contents(path)
-        yield "new" if found == new else ("DAMAGED" if found != old else "nothing" if old is None else "old")
+        yield (
+            "new"
+            if found == new
+            else ("DAMAGED" if found != old else "nothing" if old is None else "old")
+        )
 
 
 def forge_folders(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
@@ -167,9 +211,19 @@ def forge_folders(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
     texts = make_pipeline(TfidfVectorizer(), LogisticRegression())
     stream = cs.Stream(calibrate())
     stream.update(DATA.distributions[:3], DATA.counts[:3])
-    things = [calibrate("kl", classes=CLASSES), calibrate("ws", noise=cs.AnnotatorSampling(0.05)), stream, classify()]
-    things += [calibrate("tv", groups=["a", "b"] * 20), calibrate("kl").predict_set(DATA.distributions[:9], 0.1)]
-    things += [cs.ConformalCredalClassifier(texts).fit(["good day", "bad day"] * 9, [[3, 1], [1, 3]] * 9)]
+    things = [
+        calibrate("kl", classes=CLASSES),
+        calibrate("ws", noise=cs.AnnotatorSampling(0.05)),
+        stream,
+        classify(),
+    ]
+    things += [
+        calibrate("tv", groups=["a", "b"] * 20),
+        calibrate("kl").predict_set(DATA.distributions[:9], 0.1),
+    ]
+    things += [
+        cs.ConformalCredalClassifier(texts).fit(["good day", "bad day"] * 9, [[3, 1], [1, 3]] * 9)
+    ]
     for i, thing in enumerate(things):
         thing.save(folder / f"{i}")
     for _ in range(n):
@@ -180,7 +234,11 @@ def forge_folders(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
         start = time.perf_counter()
         code, said = in_child(lambda path=path: f"legal: {cs.load(path)!r}"[:50])
         outcome = "refused" if said.startswith("FileFormatError") else said.partition(":")[0]
-        outcome = outcome if code == 0 and outcome in ("refused", "legal") else f"CRASH ({code}, {said[:60]})"
+        outcome = (
+            outcome
+            if code == 0 and outcome in ("refused", "legal")
+            else f"CRASH ({code}, {said[:60]})"
+        )
         yield outcome if time.perf_counter() - start < 5 else f"SLOW {outcome}"
 
 
@@ -188,7 +246,9 @@ def _forge(path: Path, chance: random.Random) -> None:
     manifest = json.loads((path / "manifest.json").read_text())
     places = leaves({key: manifest[key] for key in ("object", "files", "versions")})[1:]
     if (path / "arrays.npz").exists() and chance.random() < 0.4:
-        name, array = chance.choice(sorted(np.load(path / "arrays.npz").items(), key=lambda pair: pair[0]))
+        name, array = chance.choice(
+            sorted(np.load(path / "arrays.npz").items(), key=lambda pair: pair[0])
+        )
         changed = [
             array[:-1],
             array.astype(np.float32),
@@ -200,7 +260,9 @@ def _forge(path: Path, chance: random.Random) -> None:
         with warnings.catch_warnings(action="ignore"), contextlib.suppress(IndexError):
             forge_arrays(path, **{name: chance.choice(changed)})
         return
-    chosen = [(chance.choice(places), chance.choice(WRONG)) for _ in range(chance.choice([1, 1, 2]))]
+    chosen = [
+        (chance.choice(places), chance.choice(WRONG)) for _ in range(chance.choice([1, 1, 2]))
+    ]
     for place, wrong in chosen:
         with contextlib.suppress(KeyError, IndexError, TypeError, UnicodeEncodeError):
             forge(path, lambda manifest, place=place, wrong=wrong: put(manifest, place, wrong))  # type: ignore[misc]
@@ -225,7 +287,8 @@ def fill_disk(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
 
 def _fill(disk: Path, name: str) -> str:
     in_child(_run(COMMANDS[name].format(out=disk, **OLD)))
-    old, free = contents(disk / name), 1 << 19
+    old = contents(disk / name)
+    free = 1 << 19
     while free:  # all is taken but for a few bytes
         with contextlib.suppress(OSError), open(disk / f"filler{free}", "wb") as stream:
             stream.write(bytes(free))
@@ -234,15 +297,23 @@ def _fill(disk: Path, name: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     errors = [said for said in done.stderr.splitlines() if not said.startswith("note: ")]
     is_said = len(errors) == 1 and f"{disk}/{name}" in errors[0] and done.returncode == 2
-    is_kept = contents(disk / name) == old and not [file for file in disk.iterdir() if file.name.startswith(".")]
-    return "one sentence that names the file" if is_said and is_kept else f"WRONG: {done.stderr[-200:]}"
+    is_kept = contents(disk / name) == old and not [
+        file for file in disk.iterdir() if file.name.startswith(".")
+    ]
+    return (
+        "one sentence that names the file"
+        if is_said and is_kept
+        else f"WRONG: {done.stderr[-200:]}"
+    )
 
 
 def lose_workers(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
     """Kill -9 workers of Dask at random moments of a run; the result is that of one process."""
     write_job(folder)
     table = pd.concat([pd.read_csv(folder / "test.csv")] * 40)
-    parquet.write_table(Table.from_pandas(table, preserve_index=False), folder / "new.parquet", row_group_size=80)
+    parquet.write_table(
+        Table.from_pandas(table, preserve_index=False), folder / "new.parquet", row_group_size=80
+    )
     scorer = cs.Scorer(folder / "first", 0.1)
     score_parquet(folder / "new.parquet", folder / "serial", scorer)
     for number in range(n):
@@ -253,7 +324,9 @@ def lose_workers(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
         yield outcome if same else "OTHER BYTES"
 
 
-def _score_and_kill(client: Any, source: Path, target: Path, scorer: Any, chance: random.Random) -> str:
+def _score_and_kill(
+    client: Any, source: Path, target: Path, scorer: Any, chance: random.Random
+) -> str:
     def killing(parts: Iterable[Any], total: int) -> Iterator[Any]:
         moments = {chance.randrange(total) for _ in range(chance.randrange(1, 4))}
         for i, part in enumerate(parts):
@@ -284,7 +357,11 @@ def interrupt(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
             os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=120)
         codes = {130: "exit 130", 0: "finished before"}
-        yield "TRACEBACK" if "Traceback" in said else codes.get(process.returncode, f"EXIT {process.returncode}")
+        yield (
+            "TRACEBACK"
+            if "Traceback" in said
+            else codes.get(process.returncode, f"EXIT {process.returncode}")
+        )
 
 
 TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
@@ -301,14 +378,21 @@ TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
 def run(size: float, seed: int) -> int:
     """Run all trials and print the table; return 1 if something happened that is not promised."""
     here = f"Python {platform.python_version()} on {platform.system()}"
-    print(f"# Fault tests\n\n`make faults` on {datetime.date.today()}, {here}, seed {seed}. {OUTCOMES}\n")
+    print(
+        f"# Fault tests\n\n`make faults` on {datetime.date.today()}, {here}, seed "
+        f"{seed}. {OUTCOMES}\n"
+    )
     print("| What was done | Trials | Outcomes |\n|---|---|---|", flush=True)
     broken = 0
     for name, (trial, n, options) in TRIALS.items():
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
-            outcomes = Counter(trial(Path(folder), max(1, round(n * size)), random.Random(seed), **options))
+            outcomes = Counter(
+                trial(Path(folder), max(1, round(n * size)), random.Random(seed), **options)
+            )
             os.chdir("/")
-        broken += any(outcome not in PROMISED and not outcome.startswith("skipped") for outcome in outcomes)
+        broken += any(
+            outcome not in PROMISED and not outcome.startswith("skipped") for outcome in outcomes
+        )
         told = ", ".join(f"{times} {outcome}" for outcome, times in outcomes.most_common())
         print(f"| {name} | {outcomes.total()} | {told} |", flush=True)
     return int(broken > 0)

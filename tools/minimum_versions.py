@@ -1,8 +1,8 @@
 """Print the oldest versions that pyproject.toml allows, as pins for ``pip install``.
 
-``make minimum`` installs them and runs the tests: a lower bound that nobody tries is a guess. Packages named on the
-command line are left out: PyTorch, unless ``make minimum LEFT_OUT=`` asks for it, as the oldest one on the package
-index brings 5 GB for graphics cards.
+``make minimum`` installs them and runs the tests: a lower bound that nobody tries is a guess.
+Packages named on the command line are left out: PyTorch, unless ``make minimum LEFT_OUT=`` asks for
+it, as the oldest one on the package index brings 5 GB for graphics cards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Break the code on purpose, one fault at a time, and see that the tests notice.
 
-``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
-fails; without a fault they must pass. A fault that survives is a hole in the tests. ``python tools/mutants.py --list``
-prints the faults.
+``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast
+suite until one fails; without a fault they must pass. A fault that survives is a hole in the tests.
+``python tools/mutants.py --list`` prints the faults.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ FAULTS = [
         "the largest entropy of a KL ball is that of its box",
         "scores/kullback_leibler.py",
         "        return Entropies.exact(*_entropies(self.center, self.radius))\n",
-        "        from credalset.sets.box import most_even\n\n        lower, _ = _entropies(self.center, self.radius)\n"
+        "        from credalset.sets.box import most_even\n\n        lower, _ = "
+        "_entropies(self.center, self.radius)\n"
         "        return Entropies.exact(lower, entropy_of_valid(most_even(*self.envelope())))\n",
         LAWS + " -k kl",
     ),
@@ -217,7 +218,8 @@ FAULTS = [
         "Wasserstein balls take all gaps between classes for equal",
         "scores/wasserstein.py",
         "        gaps = self.gaps(prediction.shape[1])\n        return WassersteinBall(",
-        "        gaps = np.full_like(self.gaps(prediction.shape[1]), 1.0)\n        return WassersteinBall(",
+        "        gaps = np.full_like(self.gaps(prediction.shape[1]), 1.0)\n        "
+        "return WassersteinBall(",
         "tests/scores/test_wasserstein.py " + LAWS + " -k 'ws or wasserstein'",
     ),
     Fault(
@@ -461,7 +463,9 @@ FAULTS = [
 ]
 
 
-def run_tests(files: list[str], chosen: str, *, fault: Fault | None = None) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    files: list[str], chosen: str, *, fault: Fault | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run test files on a copy of the package, with a fault in it or without."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
@@ -470,14 +474,20 @@ def run_tests(files: list[str], chosen: str, *, fault: Fault | None = None) -> s
             path = source / "credalset" / fault.file
             text = path.read_text(encoding="utf-8")
             if text.count(fault.right) != 1:
-                raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: update tools/mutants.py.")
+                raise SystemExit(
+                    f"{fault.file} no longer has just one {fault.right!r}: update tools/mutants.py."
+                )
             path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
         environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
         command += ["-k", chosen] if chosen else []
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode not in (0, 1):
-            raise SystemExit(f"the tests {files} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise SystemExit(
+                f"the tests {files} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
         return done
 
 

@@ -1,7 +1,7 @@
 """Turn the scripts in examples/ into notebooks: ``python tools/notebook.py examples/messages.py``.
 
-A cell starts with ``# %%``, one of text with ``# %% [markdown]``. The same script gives the same notebook, without
-outputs, so that the two can be compared, and a test does.
+A cell starts with ``# %%``, one of text with ``# %% [markdown]``. The same script gives the same
+notebook, without outputs, so that the two can be compared, and a test does.
 """
 
 from __future__ import annotations
@@ -45,4 +45,6 @@ def notebook(script: str) -> str:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         path = Path(name)
-        path.with_suffix(".ipynb").write_text(notebook(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.with_suffix(".ipynb").write_text(
+            notebook(path.read_text(encoding="utf-8")), encoding="utf-8"
+        )

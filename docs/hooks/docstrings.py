@@ -22,7 +22,9 @@ def tidy(obj: griffe.Object) -> None:
     if not isinstance(obj, griffe.Function | griffe.Class):
         return
     if obj.docstring is not None:  # before anything is parsed
-        obj.docstring.value = CITATION.sub(lambda match: f"[{match[1] or match[2]}]", obj.docstring.value)
+        obj.docstring.value = CITATION.sub(
+            lambda match: f"[{match[1] or match[2]}]", obj.docstring.value
+        )
         obj.docstring.value = obj.docstring.value.replace("::\n", ":\n")
     if isinstance(obj, griffe.Class) and is_result(obj):
         for owner in (obj, *obj.mro()):
@@ -41,10 +43,16 @@ def tidy(obj: griffe.Object) -> None:
             if isinstance(entry.annotation, str) or str(entry.annotation) == "array - like":
                 entry.annotation = str(entry.annotation).replace("`", "").replace(" - ", "-")
             if isinstance(entry.annotation, griffe.ExprTuple):
-                entry.annotation.implicit = True  # "int or str, optional", not "(int or str, optional)"
+                entry.annotation.implicit = (
+                    True  # "int or str, optional", not "(int or str, optional)"
+                )
             if (real := known.get(entry.name.lstrip("*"))) is not None:
-                entry.value = None if entry.name != real.name or real.default is None else str(real.default)
-                if any(entry.annotation is one.annotation for one in known.values()):  # the docstring has no type
+                entry.value = (
+                    None if entry.name != real.name or real.default is None else str(real.default)
+                )
+                if any(
+                    entry.annotation is one.annotation for one in known.values()
+                ):  # the docstring has no type
                     entry.annotation = None
         section.value = [join(list(same)) for _, same in groupby(section.value, key=what_is_said)]
 
@@ -67,7 +75,9 @@ def parsed(obj: griffe.Object) -> list[griffe.DocstringSection]:
 def is_result(obj: griffe.Class) -> bool:
     """Tell whether users get such an object from a function and never make one: it has attributes, no parameters."""
     kinds = {section.kind for section in parsed(obj)}
-    return griffe.DocstringSectionKind.attributes in kinds and not any(map(is_parameters, parsed(obj)))
+    return griffe.DocstringSectionKind.attributes in kinds and not any(
+        map(is_parameters, parsed(obj))
+    )
 
 
 def is_parameters(section: griffe.DocstringSection) -> bool:

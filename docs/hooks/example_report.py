@@ -20,13 +20,20 @@ N_CALIBRATION = 600
 BLUR = {"mail": 0.22, "chat": 0.44}  # how far the invented model is off, in logits
 
 
-def example_report(path: str | Path | None = "report.html", n_items: int = 400, random_state: int = 0) -> Report:
+def example_report(
+    path: str | Path | None = "report.html", n_items: int = 400, random_state: int = 0
+) -> Report:
     """Write a page about invented messages: three classes, a hundred votes, two channels, a model that errs in one."""
     rng = np.random.default_rng(random_state)
     data = make_messages(N_CALIBRATION + n_items, n_votes=100, random_state=rng)
-    blur = np.array([BLUR[channel] for channel in data.channels])[:, None] * rng.gamma(2.0, 0.5, (len(data), 1))
-    prediction = softmax(np.log(0.9 * data.distributions + 0.1 / 3) + blur * rng.normal(size=(len(data), 3)), axis=1)
-    first, last = slice(N_CALIBRATION), slice(N_CALIBRATION, None)
+    blur = np.array([BLUR[channel] for channel in data.channels])[:, None] * rng.gamma(
+        2.0, 0.5, (len(data), 1)
+    )
+    prediction = softmax(
+        np.log(0.9 * data.distributions + 0.1 / 3) + blur * rng.normal(size=(len(data), 3)), axis=1
+    )
+    first = slice(N_CALIBRATION)
+    last = slice(N_CALIBRATION, None)
     calibrations = [
         conformalize(prediction[first], data.counts[first], score, classes=data.classes)
         for score in ("kl", "tv", "inner")
@@ -50,7 +57,9 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     from mkdocs.structure.files import File
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CredalSetWarning)  # some sets of the compared scores are empty
+        warnings.simplefilter(
+            "ignore", CredalSetWarning
+        )  # some sets of the compared scores are empty
         page = example_report(None, n_items=150).html
     files.append(File.generated(config, NAME, content=page))
     return files

@@ -1,7 +1,8 @@
 """Render formulas to MathML while the site is built, so that pages need no script and no network.
 
-Punctuation after a formula, short words of code (options, names) and a number with its sign are kept from being broken
-across lines; cells of prose are marked, so that a column of code beside them leaves them room.
+Punctuation after a formula, short words of code (options, names) and a number with its sign are
+kept from being broken across lines; cells of prose are marked, so that a column of code beside them
+leaves them room.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Any
 from latex2mathml.converter import convert
 
 FORMULA = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
+    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>',
+    re.DOTALL,
 )
 ENDING = re.compile(r"(</math>)</span>([.,;:)]+)")
-NOTHING = re.compile(r'\s+–\s+<div class="doc-md-description">\s*</div>')  # after a type that says it all
+NOTHING = re.compile(
+    r'\s+–\s+<div class="doc-md-description">\s*</div>'
+)  # after a type that says it all
 PARENTHESIS = re.compile(r"(?<=</code>)\s+\)")  # after the default of a parameter
 SPREAD = re.compile(r"(±|\(se) (?=\d)")
 PROSE = re.compile(r"<td(?=[^>]*>[^<]{18})")

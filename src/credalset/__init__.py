@@ -19,7 +19,17 @@ TYPE_CHECKING = False  # that of typing, which takes longer to import than all o
 if TYPE_CHECKING:
     from typing import Any
 
-    from credalset import datasets, evaluation, labels, metrics, plotting, predictors, scores, simplex, testing
+    from credalset import (
+        datasets,
+        evaluation,
+        labels,
+        metrics,
+        plotting,
+        predictors,
+        scores,
+        simplex,
+        testing,
+    )
     from credalset._splits import train_conformalize_test_split
     from credalset.calibration import (
         AnnotatorSampling,
@@ -38,7 +48,12 @@ if TYPE_CHECKING:
     from credalset.classifier import ConformalCredalClassifier
     from credalset.crowd import DirichletCrowd, VotingPolicy
     from credalset.evaluation import evaluate
-    from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, MissingExtraError
+    from credalset.exceptions import (
+        ClusterError,
+        CredalSetWarning,
+        FileFormatError,
+        MissingExtraError,
+    )
     from credalset.io import dask as distributed
     from credalset.io.scorer import Scorer
     from credalset.io.store import load
@@ -48,7 +63,8 @@ if TYPE_CHECKING:
     from credalset.sets import CredalSet, QueueRules
     from credalset.votes import Annotations
 
-# The modules of the public names. They are imported at first use, so that scikit-learn is loaded only if it is needed.
+# The modules of the public names. They are imported at first use, so that scikit-learn is loaded
+# only if it is needed.
 _HOMES = {
     "votes": "Annotations",
     "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration FewVotes Guarantee "
@@ -66,7 +82,17 @@ _HOMES = {
     "_splits": "train_conformalize_test_split",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("datasets", "evaluation", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
+_PACKAGES = (
+    "datasets",
+    "evaluation",
+    "labels",
+    "metrics",
+    "plotting",
+    "predictors",
+    "scores",
+    "simplex",
+    "testing",
+)
 
 
 def __getattr__(name: str) -> Any:

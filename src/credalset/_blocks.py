@@ -1,7 +1,8 @@
 """Run a function over blocks of rows, which are small enough to stay in cache and to bound memory.
 
-A block's result never depends on which rows share it. Threads are not used: on two cores they made the slow questions
-slower (Wasserstein, Brier, Hellinger, Dirichlet) and helped only some that take less than a microsecond per set.
+A block's result never depends on which rows share it. Threads are not used: on two cores they made
+the slow questions slower (Wasserstein, Brier, Hellinger, Dirichlet) and helped only some that take
+less than a microsecond per set.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ def row_blocks(n_rows: int, row_size: int, block_size: int = 1 << 16) -> list[sl
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def gather_blocks(function: Callable[[slice], Any], n_rows: int, row_size: int, block_size: int = 1 << 16) -> Any:
+def gather_blocks(
+    function: Callable[[slice], Any], n_rows: int, row_size: int, block_size: int = 1 << 16
+) -> Any:
     """Return ``function(slice(0, n_rows))``, worked out for a block of rows at a time.
 
-    The function returns one or several arrays with one row per row, or None in place of one not asked for. A row
-    touches ``row_size`` elements, and a block at most ``block_size``.
+    The function returns one or several arrays with one row per row, or None in place of one not
+    asked for. A row touches ``row_size`` elements, and a block at most ``block_size``.
     """
     blocks = row_blocks(n_rows, row_size, block_size)
     if len(blocks) < 2:
@@ -35,7 +38,10 @@ def gather_blocks(function: Callable[[slice], Any], n_rows: int, row_size: int, 
     answers = [function(rows) for rows in blocks]
     if not isinstance(answers[0], tuple):
         return np.concatenate(answers)
-    return tuple(None if column[0] is None else np.concatenate(column) for column in zip(*answers, strict=True))
+    return tuple(
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*answers, strict=True)
+    )
 
 
 def in_blocks(
@@ -43,13 +49,15 @@ def in_blocks(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function of rows work on a block of them at a time.
 
-    The positional arguments of the decorated function are arrays with one row per set, its keyword arguments are
-    shared by all rows; it returns one or several arrays with one row per set, or None in place of one not asked for.
+    The positional arguments of the decorated function are arrays with one row per set, its keyword
+    arguments are shared by all rows; it returns one or several arrays with one row per set, or None
+    in place of one not asked for.
 
     Parameters
     ----------
     cells : callable
-        Elements touched per row, from the size of a row of the first argument; that size by default.
+        Elements touched per row, from the size of a row of the first argument; that size by
+        default.
     block_size : int
         Elements a block may touch. Blocks this small stay in cache from one NumPy call to the next.
     """
@@ -60,7 +68,9 @@ def in_blocks(
             def one_block(block: slice) -> Any:
                 return function(*(array[block] for array in rows), **shared)
 
-            return gather_blocks(one_block, len(rows[0]), cells(math.prod(rows[0].shape[1:])), block_size)
+            return gather_blocks(
+                one_block, len(rows[0]), cells(math.prod(rows[0].shape[1:])), block_size
+            )
 
         return blockwise
 

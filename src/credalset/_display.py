@@ -16,7 +16,9 @@ from credalset.exceptions import need
 
 
 @contextmanager
-def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
+def progress(
+    title: str, total: int | None, *, shown: bool = True
+) -> Iterator[Callable[[int, str], None]]:
     """Yield a function that takes the number of completed steps and a note to show beside the bar.
 
     Parameters
@@ -47,7 +49,13 @@ def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[C
         yield lambda steps, note: None
         return
     count = MofNCompleteColumn()
-    columns = TextColumn("{task.description}"), BarColumn(), count, TextColumn("{task.fields[note]}"), TimeColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        count,
+        TextColumn("{task.fields[note]}"),
+        TimeColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total, note="")
         yield lambda steps, note: bar.update(task, advance=steps, note=note)
@@ -56,7 +64,9 @@ def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[C
 MOST_ROWS = 50  # of a printed table
 
 
-def number_text(value: Any, decimals: int = 4, significant: int | None = None, missing: str = "-") -> str:
+def number_text(
+    value: Any, decimals: int = 4, significant: int | None = None, missing: str = "-"
+) -> str:
     """Format a number with fixed decimals, or with significant digits below a thousandth.
 
     Parameters
@@ -98,7 +108,9 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     sides = ["<" if i < left else ">" for i in range(len(widths))]
     lines = [headings, ["-" * width for width in widths], *rows]
-    aligned = ([f"{t:{s}{w}}" for t, s, w in zip(line, sides, widths, strict=True)] for line in lines)
+    aligned = (
+        [f"{t:{s}{w}}" for t, s, w in zip(line, sides, widths, strict=True)] for line in lines
+    )
     return "\n".join("  ".join(cells).rstrip() for cells in aligned)
 
 
@@ -124,9 +136,14 @@ class Rows(list[dict[str, Any]]):
         return need("pandas").DataFrame(list(self))
 
     def __str__(self) -> str:
-        names, more = list(self.to_dict()), len(self) - MOST_ROWS
+        names = list(self.to_dict())
+        more = len(self) - MOST_ROWS
         lines = [[_cell(row.get(name)) for name in names] for row in self[:MOST_ROWS]]
-        return table_text(names, lines, left=1) + (f"\n… and {more} more" if more > 0 else "") if self else "no rows"
+        return (
+            table_text(names, lines, left=1) + (f"\n… and {more} more" if more > 0 else "")
+            if self
+            else "no rows"
+        )
 
     def __repr__(self) -> str:
         return str(self)
@@ -156,11 +173,15 @@ class Estimate(float):
     def __new__(cls, value: float, low: float, high: float, n: int) -> Estimate:
         """Create the estimate; it behaves like the plain number ``value``."""
         self = super().__new__(cls, value)
-        self.low, self.high, self.n = float(low), float(high), int(n)
+        self.low = float(low)
+        self.high = float(high)
+        self.n = int(n)
         return self
 
     def __repr__(self) -> str:
-        value, low, high = (number_text(x, missing="nan") for x in (float(self), self.low, self.high))
+        value, low, high = (
+            number_text(x, missing="nan") for x in (float(self), self.low, self.high)
+        )
         return f"{value} [{low}, {high}] (n={self.n})"
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:

@@ -1,8 +1,9 @@
 """Write files and folders so that they are there whole or not at all, even if the machine stops in between.
 
-Everything is written under a hidden name beside its destination and renamed into place once it is on the disk. An older
-folder is exchanged with the new one in one step where the system can (Linux); elsewhere two renames are needed, and a
-machine that dies between them leaves whole copies under hidden names, which `find_leftovers` lists.
+Everything is written under a hidden name beside its destination and renamed into place once it is
+on the disk. An older folder is exchanged with the new one in one step where the system can (Linux);
+elsewhere two renames are needed, and a machine that dies between them leaves whole copies under
+hidden names, which `find_leftovers` lists.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: leftovers of writers that died stay, as nobody can tell them from those at work
+except (
+    ImportError
+):  # Windows: leftovers of writers that died stay, as nobody can tell them from those at work
     fcntl = None  # type: ignore[assignment]
 
-#: a text that a spreadsheet may run: it begins with one of these, also full-width, and is not a number
+#: a text that a spreadsheet may run: it begins with one of these, also full-width, and is not a
+#: number
 FORMULA = re.compile(r"^\s*[=+\-@\t\r\n＝＋－＠]")
 NUMBER = re.compile(r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$")
 UNFINISHED = ".part"  # end of the hidden names
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 _under_way: set[Path] = set()  # hidden names that this process writes to
 
 
@@ -153,7 +158,9 @@ def _swap_in(staging: Path, path: Path) -> None:
         staging.rename(path)
     elif not _exchange(staging, path):
         retired = _hidden_name(path)
-        _under_way.discard(staging)  # between the renames only hidden names are left, which `load` names
+        _under_way.discard(
+            staging
+        )  # between the renames only hidden names are left, which `load` names
         path.rename(retired)
         try:
             staging.rename(path)
@@ -169,4 +176,6 @@ def _exchange(one: Path, other: Path) -> bool:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+    return bool(
+        rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
+    )

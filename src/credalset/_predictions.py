@@ -17,8 +17,8 @@ from credalset._typing import FloatArray, Prediction
 class PredictionBatch:
     """Predictions for N items as several arrays (N, …), which a score's ``check_prediction`` may return.
 
-    A subclass has the arrays as fields, and defines the number of classes and the mean. Rows are selected as in an
-    array; `map` applies a function to all arrays.
+    A subclass has the arrays as fields, and defines the number of classes and the mean. Rows are
+    selected as in an array; `map` applies a function to all arrays.
     """
 
     @property
@@ -47,7 +47,11 @@ class PredictionBatch:
 
 def map_arrays(prediction: Prediction, function: Callable[[FloatArray], FloatArray]) -> Prediction:
     """Apply a function to the array, or to each array, of valid predictions."""
-    return prediction.map(function) if isinstance(prediction, PredictionBatch) else function(prediction)
+    return (
+        prediction.map(function)
+        if isinstance(prediction, PredictionBatch)
+        else function(prediction)
+    )
 
 
 def row_size(prediction: Prediction) -> int:

@@ -55,14 +55,21 @@ def train_conformalize_test_split(
     >>> [len(part) for part in parts]
     [5, 3, 2, 5, 3, 2]
     """
-    n, by_name = _num_samples(X), match_names(item_names(Y), item_names(X), "items", "Y", "X")
+    n = _num_samples(X)
+    by_name = match_names(item_names(Y), item_names(X), "items", "Y", "X")
     Y = Y if by_name is None else take(Y, by_name)
     if n != _num_samples(Y):
         raise ValueError(f"X has {n} items, but Y has {_num_samples(Y)}.")
-    sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}
+    sizes = {
+        "train_size": train_size,
+        "conformalize_size": conformalize_size,
+        "test_size": test_size,
+    }
     numbers = [part_size(value, n, name) for name, value in sizes.items()]
     if sum(numbers) > n:
-        raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
+        raise ValueError(
+            f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}."
+        )
     order = np.random.default_rng(random_state).permutation(n)
     parts = [order[start:stop] for start, stop in pairwise(np.cumsum([0, *numbers]))]
     return tuple(take(data, part) for data in (X, Y) for part in parts)
@@ -81,14 +88,18 @@ def part_size(value: float | int, n: int, name: str) -> int:
         raise TypeError(f"{name} must be a share or a number of items, but is {value!r}.")
     is_number = isinstance(value, int | np.integer)
     if value < 1 if is_number else not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be a number of items or a share strictly between 0 and 1, but is {value!r}.")
+        raise ValueError(
+            f"{name} must be a number of items or a share strictly between 0 and 1, but is "
+            f"{value!r}."
+        )
     return int(value) if is_number else max(1, int(np.floor(value * n + 1e-9)))
 
 
 def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     """Return the fold of each item, from a number of folds, a splitter, or the folds themselves.
 
-    A splitter gets no features and no labels, because folds that depend on them are not exchangeable.
+    A splitter gets no features and no labels, because folds that depend on them are not
+    exchangeable.
     """
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = KFold(int(folds), shuffle=True, random_state=random_state)
@@ -99,5 +110,7 @@ def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     for fold, held_out in enumerate(parts):
         codes[held_out] = fold
     if sum(map(len, parts)) != n or (codes < 0).any():
-        raise ValueError(f"folds is {folds!r}, which does not hold out every item exactly once. Use KFold.")
+        raise ValueError(
+            f"folds is {folds!r}, which does not hold out every item exactly once. Use KFold."
+        )
     return codes

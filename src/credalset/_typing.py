@@ -12,7 +12,16 @@ IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 RandomState: TypeAlias = int | np.random.Generator | None
-#: what a score calls a valid batch of predictions: an array (N, K), or a `credalset._predictions.PredictionBatch`
+#: what a score calls a valid batch of predictions: an array (N, K), or a
+#: `credalset._predictions.PredictionBatch`
 Prediction: TypeAlias = Any
 
-__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IntArray", "Prediction", "RandomState"]
+__all__ = [
+    "AnyArray",
+    "ArrayLike",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "Prediction",
+    "RandomState",
+]

@@ -1,6 +1,7 @@
 """Validation of arguments of public functions. Each error names the argument, what was seen and what to do.
 
-Internal code relies on valid arrays: float64, C-ordered, finite where required, rows on the simplex.
+Internal code relies on valid arrays: float64, C-ordered, finite where required, rows on the
+simplex.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import numpy as np
 from credalset._blocks import gather_blocks
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 
-# A row whose sum is this close to one is used unchanged. Other rows within the tolerance are divided by their sums. The
-# difference between the two tolerances makes validation idempotent, so scores and their ties do not depend on how often
-# an array is validated.
+# A row whose sum is this close to one is used unchanged. Other rows within the tolerance are
+# divided by their sums. The difference between the two tolerances makes validation idempotent, so
+# scores and their ties do not depend on how often an array is validated.
 EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = 0.02  # four probabilities that were rounded to two decimals
 # Beyond, sums of concentrations and their log-gamma functions overflow.
@@ -50,7 +51,9 @@ def _describe_rows(mask: AnyArray | np.bool_, value: Any = None, limit: int = 3)
 def check_choice(value: object, name: str, options: Iterable[object]) -> None:
     """Refuse a value that is not one of the options."""
     if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}."
+        )
 
 
 def unmasked(value: Any, name: str) -> Any:
@@ -79,7 +82,9 @@ def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> Floa
         raise ValueError(f"{name} must have rows of one length ({error}). {hint}") from None
     if array.dtype.kind in "biuf":
         return np.asarray(array, dtype=np.float64)
-    if array.dtype.kind == "O" and not any(isinstance(x, str | bytes | complex) for x in array.flat):
+    if array.dtype.kind == "O" and not any(
+        isinstance(x, str | bytes | complex) for x in array.flat
+    ):
         with suppress(TypeError, ValueError, OverflowError):
             return np.asarray(array, dtype=np.float64)
     seen = f"{array.flat[0]!r}" if array.size else f"values of dtype {array.dtype}"
@@ -92,12 +97,13 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
     array = as_numbers(value, name, "Pass a numeric array of shape (n_items, n_classes).")
     if array.ndim != 2:
         raise ValueError(
-            f"{name} must have shape (n_items, n_classes), but has shape {array.shape}. For a single row use "
-            "array[None, :], for class labels np.eye(n_classes)[labels]."
+            f"{name} must have shape (n_items, n_classes), but has shape {array.shape}. For a "
+            "single row use array[None, :], for class labels np.eye(n_classes)[labels]."
         )
     if array.shape[1] < 2:
         raise ValueError(
-            f"{name} must have at least 2 classes (columns), but has shape {array.shape}. For two classes pass both "
+            f"{name} must have at least 2 classes (columns), but has shape {array.shape}. "
+            "For two classes pass both "
             "columns, np.column_stack([1 - p, p]), for class labels np.eye(n_classes)[labels]."
         )
     if n_classes is not None and array.shape[1] != n_classes:
@@ -114,8 +120,8 @@ def refuse_texts(value: Any, name: str) -> None:
     first = next(iter(value), None) if is_flat else None
     if isinstance(first, str):
         raise TypeError(
-            f"{name} must have shape (n_items, n_classes), but holds one text per item. Pass class labels as one vote "
-            "each: pandas.get_dummies(labels)."
+            f"{name} must have shape (n_items, n_classes), but holds one text per item. Pass "
+            "class labels as one vote each: pandas.get_dummies(labels)."
         )
 
 
@@ -123,8 +129,8 @@ def _check_finite(array: FloatArray, name: str, value: Any = None) -> None:
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} contains NaN or infinity in {_describe_rows(bad, value)}. Drop or fill these items before passing "
-            "them."
+            f"{name} contains NaN or infinity in {_describe_rows(bad, value)}. Drop or fill these "
+            "items before passing them."
         )
 
 
@@ -132,14 +138,16 @@ def _check_non_negative(array: FloatArray, name: str, value: Any = None) -> None
     bad = (array < 0).any(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} contains negative values in {_describe_rows(bad, value)} (smallest {array.min():.6g}). "
-            "Probabilities and counts cannot be negative."
+            f"{name} contains negative values in {_describe_rows(bad, value)} (smallest "
+            f"{array.min():.6g}). Probabilities and counts cannot be negative."
         )
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
     """Sum each row from left to right, as scores do."""
-    if array.flags.f_contiguous and len(array) > 1:  # NumPy uses this order for Fortran-ordered arrays
+    if (
+        array.flags.f_contiguous and len(array) > 1
+    ):  # NumPy uses this order for Fortran-ordered arrays
         return array.sum(axis=1)
     total = array[:, 0].copy()
     for column in range(1, array.shape[1]):
@@ -153,7 +161,9 @@ def _are_exact(array: FloatArray) -> BoolArray:
     def one_block(rows: slice) -> BoolArray:
         with np.errstate(invalid="ignore", over="ignore"):
             off = np.abs(sequential_row_sums(array[rows]) - 1.0)
-            return np.array([array[rows].min(initial=0.0) >= 0.0 and (off <= EXACT_SUM_TOLERANCE).all()])
+            return np.array(
+                [array[rows].min(initial=0.0) >= 0.0 and (off <= EXACT_SUM_TOLERANCE).all()]
+            )
 
     return np.asarray(gather_blocks(one_block, len(array), array.shape[1]))
 
@@ -163,8 +173,8 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows that sum to one within 0.02, as four numbers that were rounded to two decimals do, are divided by their sum.
-    With ``or_counts`` the error mentions that counts are accepted too.
+    Rows that sum to one within 0.02, as four numbers that were rounded to two decimals do, are
+    divided by their sum. With ``or_counts`` the error mentions that counts are accepted too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
     if _are_exact(array).all():
@@ -178,18 +188,22 @@ def as_distributions(
         where = f"({first} sums to {sums[bad][0]:.6g}). Normalise the rows"
         if or_counts:
             raise ValueError(
-                f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), "
+                f"{name} must hold label distributions (rows that sum to one) or annotation "
+                "counts (whole numbers), "
                 f"but {_describe_rows(bad, value)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad, value)} do not sum to one within "
-            f"{SUM_TOLERANCE} {where}, apply a softmax if these are logits, or leave out columns that are not classes."
+            f"{name} must hold probability distributions, but {_describe_rows(bad, value)} do not "
+            f"sum to one within {SUM_TOLERANCE} {where}, apply a softmax if these are logits, or "
+            "leave out columns that are not classes."
         )
     off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
     return np.where(off[:, None], array / sums[:, None], array)
 
 
-def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False) -> FloatArray:
+def as_counts(
+    value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False
+) -> FloatArray:
     """Check that every row holds non-negative whole numbers, at least one of them positive unless there may be none."""
     array = as_matrix(value, name, n_classes=n_classes)
     _check_finite(array, name)
@@ -216,13 +230,15 @@ def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = No
     bad = (array < 1.0).any(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} must hold Dirichlet concentrations of at least 1, but {_describe_rows(bad)} go below "
-            f"(smallest {array.min():.6g}). Pass concentrations such as 1 + relu(output), or use a first-order score "
-            "(kl, tv, ws, inner, hellinger, brier) for predicted probabilities."
+            f"{name} must hold Dirichlet concentrations of at least 1, but {_describe_rows(bad)} "
+            f"go below (smallest {array.min():.6g}). Pass concentrations such as 1 + "
+            "relu(output), or use a first-order score (kl, tv, ws, inner, hellinger, brier) for "
+            "predicted probabilities."
         )
     if (array > LARGEST_CONCENTRATION).any():
         raise ValueError(
-            f"{name} must hold concentrations of at most {LARGEST_CONCENTRATION:g}, but holds {array.max():g}."
+            f"{name} must hold concentrations of at most {LARGEST_CONCENTRATION:g}, but "
+            f"holds {array.max():g}."
         )
     return array
 
@@ -235,7 +251,9 @@ def as_probability(value: float, name: str) -> float:
         raise TypeError(f"{name} must be a number strictly between 0 and 1, but is {value!r}.")
     number = float(value)
     if not 0.0 < number < 1.0:
-        hint = " alpha is the miscoverage rate: 0.1 asks for 90 % coverage." if name == "alpha" else ""
+        hint = (
+            " alpha is the miscoverage rate: 0.1 asks for 90 % coverage." if name == "alpha" else ""
+        )
         raise ValueError(f"{name} must lie strictly between 0 and 1, but is {value!r}.{hint}")
     return number
 
@@ -243,10 +261,15 @@ def as_probability(value: float, name: str) -> float:
 def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     """Convert a threshold, one number or one per row, to an array (N,). +inf is legal, NaN is not."""
     if value is None or isinstance(value, str):
-        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.")
+        raise TypeError(
+            f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}."
+        )
     array = as_numbers(value, "threshold", f"Pass one number or {n_rows}.")
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != n_rows):
-        raise ValueError(f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}.")
+        raise ValueError(
+            f"threshold must be one number or one per prediction ({n_rows}), but has shape "
+            f"{array.shape}."
+        )
     if np.isnan(array).any():
         raise ValueError("threshold is NaN. Use +inf for the whole simplex.")
     return np.array(np.broadcast_to(array, (n_rows,)))
@@ -279,4 +302,6 @@ def as_generator(random_state: object) -> np.random.Generator:
     try:
         return np.random.default_rng(cast("int | np.random.Generator | None", random_state))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"random_state must be a seed, a Generator or None, but is {random_state!r}.") from None
+        raise type(error)(
+            f"random_state must be a seed, a Generator or None, but is {random_state!r}."
+        ) from None

@@ -19,7 +19,14 @@ from credalset.calibration import Calibration, CrossCalibration, conformalize, c
 from credalset.calibration.noise import Noise
 from credalset.calibration.thresholds import as_noise
 from credalset.exceptions import CredalSetWarning, warn
-from credalset.predictors.labels import NOTED, SoftScoring, accepts_sparse, class_array, note_features, read_labels
+from credalset.predictors.labels import (
+    NOTED,
+    SoftScoring,
+    accepts_sparse,
+    class_array,
+    note_features,
+    read_labels,
+)
 from credalset.predictors.protocol import (
     estimator_classes,
     fit_estimator,
@@ -44,28 +51,30 @@ USUAL_SCORES = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
 class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Classifier that predicts credal sets with a coverage guarantee.
 
-    ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on items that the
-    estimator was not trained on, and ``predict_set`` predicts credal sets at any level α. An estimator that is already
-    fitted needs no ``fit``.
+    ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on
+    items that the estimator was not trained on, and ``predict_set`` predicts credal sets at any
+    level α. An estimator that is already fitted needs no ``fit``.
 
-    For a new item that is exchangeable with the calibration items, the set contains the *recorded* label distribution
-    λ (the shares of the votes that would be recorded for the item) with probability at least 1 − α,
-    $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ [1]_. With a noise model, the set contains the *true* label
-    distribution with this probability under the assumption of that model; for `AnnotatorSampling`, for example, the
-    assumption is that votes are independent draws from the true distribution. After ``cross_conformalize``, the proven
+    For a new item that is exchangeable with the calibration items, the set contains the *recorded*
+    label distribution λ (the shares of the votes that would be recorded for the item) with
+    probability at least 1 − α, $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ [1]_. With a
+    noise model, the set contains the *true* label distribution with this probability under the
+    assumption of that model; for `AnnotatorSampling`, for example, the assumption is that votes are
+    independent draws from the true distribution. After ``cross_conformalize``, the proven
     probability is about 1 − 2α. ``calibration_.guarantee`` states the guarantee.
 
     Parameters
     ----------
     estimator : estimator, optional
-        An estimator with ``predict_proba`` for a first-order score, or ``predict_concentration`` for a second-order
-        one. A plain scikit-learn classifier is wrapped in `SoftLabelClassifier`, so that it learns from label
-        distributions. The default is the network whose predictions the score needs: `FirstOrderNetwork`,
-        `SecondOrderNetwork` or `IntervalNetwork` (extra ``torch``).
+        An estimator with ``predict_proba`` for a first-order score, or ``predict_concentration``
+        for a second-order one. A plain scikit-learn classifier is wrapped in `SoftLabelClassifier`,
+        so that it learns from label distributions. The default is the network whose predictions the
+        score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork` (extra
+        ``torch``).
     nonconformity : str or Score
-        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``,
-        ``"normalized"``; second order: ``"so"``, ``"density"``; intervals: ``"intervals"``. Or an object from
-        `credalset.scores`.
+        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``,
+        ``"brier"``, ``"hellinger"``, ``"normalized"``; second order: ``"so"``, ``"density"``;
+        intervals: ``"intervals"``. Or an object from `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
         Noise model: the assumption on the votes under which the true label distribution is covered.
 
@@ -80,7 +89,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     classes_ : ndarray of shape (K,)
         Class names in column order.
     items_ : tuple or None
-        Names of the items passed to ``fit``, if they have names. ``evaluate`` reports "not tested" for these items.
+        Names of the items passed to ``fit``, if they have names. ``evaluate`` reports "not tested"
+        for these items.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -105,7 +115,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     (500, 3)
     """
 
-    def __init__(self, estimator: Any = None, nonconformity: str | Score = "kl", noise: Noise | None = None) -> None:
+    def __init__(
+        self, estimator: Any = None, nonconformity: str | Score = "kl", noise: Noise | None = None
+    ) -> None:
         self.estimator = estimator
         self.nonconformity = nonconformity
         self.noise = noise
@@ -118,8 +130,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         X : array-like of shape (n, d)
             Features of any kind that the estimator accepts.
         y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item (read as one vote). Rows are matched with
-            those of X by name if both have names. If y has names, X must have names.
+            Label distributions, annotation counts, or one label per item (read as one vote). Rows
+            are matched with those of X by name if both have names. If y has names, X must have
+            names.
 
         Returns
         -------
@@ -132,7 +145,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         fitted = fit_estimator(estimator, X, labels, classes)
         self._forget("calibration_", "estimators_")
         note_features(self, X, reset=True)
-        self.estimator_, self.classes_, self.items_ = fitted, classes, labels.items
+        self.estimator_ = fitted
+        self.classes_ = classes
+        self.items_ = labels.items
         return self
 
     def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
@@ -154,7 +169,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self : object
             The calibrated classifier.
         """
-        score, estimator = get_score(self.nonconformity), self._fitted_estimator()
+        score = get_score(self.nonconformity)
+        estimator = self._fitted_estimator()
         is_known = any(hasattr(self, name) for name in NOTED)
         if is_known:
             note_features(self, X, reset=False)
@@ -162,24 +178,35 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         prediction: Any = predict_for(score, estimator, X, labels.classes)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
-            raise ValueError(f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns.")
+            raise ValueError(
+                f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns."
+            )
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
-        made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
+        made = conformalize(
+            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
+        )
         if not is_known:
             note_features(self, X, reset=True)
         self._forget("estimators_")
-        self.estimator_, self.classes_ = estimator, class_array(labels)
+        self.estimator_ = estimator
+        self.classes_ = class_array(labels)
         self.calibration_: Calibration | CrossCalibration = made
         return self
 
     def cross_conformalize(
-        self, X: Any, Y: Any, folds: Any = 5, random_state: int | None = None, groups: Any = None, weights: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        folds: Any = 5,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
 
-        Every item is used for training and for calibration, which helps if data are scarce. All estimators predict each
-        new item. The guaranteed coverage is about 1 − 2α (``calibration_.guaranteed_coverage(alpha)``); the coverage is
-        typically close to 1 − α.
+        Every item is used for training and for calibration, which helps if data are scarce. All
+        estimators predict each new item. The guaranteed coverage is about 1 − 2α
+        (``calibration_.guaranteed_coverage(alpha)``); the coverage is typically close to 1 − α.
 
         Parameters
         ----------
@@ -188,8 +215,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         Y : array of shape (n, K), Annotations, or array of n labels
             Labels, as in ``fit``.
         folds : int, splitter or sequence of n whole numbers
-            Number of random folds, a scikit-learn splitter that holds out every item once, such as ``KFold``, or the
-            fold of each item, 0, …, F − 1.
+            Number of random folds, a scikit-learn splitter that holds out every item once, such as
+            ``KFold``, or the fold of each item, 0, …, F − 1.
         random_state : int or None
             Seed of the random folds if ``folds`` is a number.
         groups, weights
@@ -214,40 +241,59 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         score = get_score(self.nonconformity)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
-        labels = labels.in_scale_order(labels.classes is not None, "Y") if score.is_ordinal else labels
+        labels = (
+            labels.in_scale_order(labels.classes is not None, "Y") if score.is_ordinal else labels
+        )
         if _num_samples(X) != len(labels):
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
-        codes, classes = fold_numbers(folds, len(labels), random_state), class_array(labels)
+        codes = fold_numbers(folds, len(labels), random_state)
+        classes = class_array(labels)
         options = {"noise": self.noise, "groups": groups, "weights": weights}
-        with warnings.catch_warnings():  # a placeholder prediction finds wrong arguments before training
+        with (
+            warnings.catch_warnings()
+        ):  # a placeholder prediction finds wrong arguments before training
             warnings.simplefilter("ignore", CredalSetWarning)
             level = 1.0 / labels.n_classes if score.order == "first" else 2.0
-            cross_conformalize(np.full(labels.distributions.shape, level), labels, codes, score, **options)
+            cross_conformalize(
+                np.full(labels.distributions.shape, level), labels, codes, score, **options
+            )
         estimators, prediction = self._fit_folds(score, X, labels, codes)
         made = cross_conformalize(prediction, labels, codes, score, **options)
         self._forget("estimator_", "items_")
         note_features(self, X, reset=True)
-        self.estimators_, self.classes_, self.calibration_ = estimators, classes, made
+        self.estimators_ = estimators
+        self.classes_ = classes
+        self.calibration_ = made
         return self
 
-    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], FloatArray]:
+    def _fit_folds(
+        self, score: Score, X: Any, labels: Labels, folds: IntArray
+    ) -> tuple[list[Any], FloatArray]:
         """Fit one estimator without each fold; return them and their predictions for the items of the folds."""
-        estimators, blocks, classes = [], [], class_array(labels)
+        estimators = []
+        blocks = []
+        classes = class_array(labels)
         for fold in range(int(folds.max()) + 1):
-            train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            estimator = fit_estimator(prepare(self.estimator, score), take(X, train), labels[train], classes)
+            train = np.flatnonzero(folds != fold)
+            held_out = np.flatnonzero(folds == fold)
+            estimator = fit_estimator(
+                prepare(self.estimator, score), take(X, train), labels[train], classes
+            )
             block = predict_array(score, estimator, take(X, held_out))[0]
             if block.shape[-1] != labels.n_classes and block.ndim == 2:
                 raise ValueError(
-                    f"the estimator trained without fold {fold} predicts {block.shape[-1]} classes, but Y has "
-                    f"{labels.n_classes}. Use an estimator that predicts classes without training items."
+                    f"the estimator trained without fold {fold} predicts {block.shape[-1]} "
+                    f"classes, but Y has {labels.n_classes}. Use an estimator that predicts "
+                    "classes without training items."
                 )
             estimators.append(estimator)
             blocks.append(block)
         in_order = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
         return estimators, np.concatenate(blocks)[in_order]
 
-    def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
+    def predict_set(
+        self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None
+    ) -> CredalSet:
         """Predict one credal set per item.
 
         Parameters
@@ -257,7 +303,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of n keys, or array of shape (n, d), optional
-            Group of each item if the calibration has groups by keys, or its features if it uses `Conditional`.
+            Group of each item if the calibration has groups by keys, or its features if it uses
+            `Conditional`.
         weights : array of shape (n,), optional
             Likelihood ratio of each item if the calibration is weighted.
 
@@ -266,13 +313,15 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         CredalSet
             A batch of n sets, some of which may be empty.
         """
-        return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
+        return self._calibrated().predict_set(
+            self._predict(X), alpha, groups=groups, weights=weights
+        )
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions.
 
-        A second-order prediction is replaced by its mean. After ``cross_conformalize``, the result is the average over
-        the estimators of the folds.
+        A second-order prediction is replaced by its mean. After ``cross_conformalize``, the result
+        is the average over the estimators of the folds.
 
         Parameters
         ----------
@@ -284,7 +333,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         ndarray of shape (n, K)
             Predicted distributions.
         """
-        score, prediction = get_score(self.nonconformity), self._predict(X)
+        score = get_score(self.nonconformity)
+        prediction = self._predict(X)
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
@@ -333,8 +383,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     ) -> Evaluation:
         """Calibrate several scores on the fitted estimator and compare coverage and size of their sets in one table.
 
-        Every score is calibrated on a random half of the items and measured on the other half. The classifier does not
-        change. Calibrate the score that you choose on other items.
+        Every score is calibrated on a random half of the items and measured on the other half. The
+        classifier does not change. Calibrate the score that you choose on other items.
 
         Parameters
         ----------
@@ -343,9 +393,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         Y : array of shape (n, K), Annotations, or array of n labels
             Labels of these items.
         scores : sequence of str or Score, optional
-            Nonconformity scores. By default the score of the classifier and those of ``"tv"``, ``"kl"``,
-            ``"hellinger"``, ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` for which the estimator makes
-            predictions.
+            Nonconformity scores. By default the score of the classifier and those of ``"tv"``,
+            ``"kl"``, ``"hellinger"``, ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` for
+            which the estimator makes predictions.
         alpha : float or sequence of floats
             Miscoverage rates.
         random_state : int or None
@@ -369,19 +419,26 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         from credalset.evaluation import Evaluation, evaluate
 
         if hasattr(self, "estimators_"):
-            raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
+            raise NotFittedError(
+                "compare needs one estimator, but cross_conformalize has trained one per fold."
+            )
         estimator = self._fitted_estimator()
         chosen = self._scores_to_compare(scores)
         is_ordinal = any(score.is_ordinal for score in chosen.values())
         labels = self._labels(Y, X, estimator if is_ordinal else None)
         if len(labels) < 2:
-            raise ValueError(f"X has {len(labels)} items, but compare needs one to calibrate and one to measure.")
+            raise ValueError(
+                f"X has {len(labels)} items, but compare needs one to calibrate and one to measure."
+            )
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
         order = np.random.default_rng(random_state).permutation(len(labels))
         calib, test = (np.sort(half) for half in np.split(order, [len(labels) // 2]))
         table = Evaluation()
         for name, score in chosen.items():
-            known, new = (predict_for(score, estimator, take(X, rows), labels.classes) for rows in (calib, test))
+            known, new = (
+                predict_for(score, estimator, take(X, rows), labels.classes)
+                for rows in (calib, test)
+            )
             made = conformalize(known, labels[calib], score, noise=self.noise)
             table.extend_as(name, evaluate(made, new, labels[test], alpha))
         return table
@@ -389,11 +446,20 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _scores_to_compare(self, scores: Sequence[str | Score] | None) -> dict[str, Score]:
         """Return scores by name; scores of the same name by their full representation."""
         if isinstance(scores, str | Score):
-            raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
+            raise TypeError(
+                f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}]."
+            )
         if scores is None:
             own = get_score(self.nonconformity)
             others = [get_score(name) for name in USUAL_SCORES if name != own.name]
-            scores = [own, *(score for score in others if takes_predictions_of(score, self._fitted_estimator()))]
+            scores = [
+                own,
+                *(
+                    score
+                    for score in others
+                    if takes_predictions_of(score, self._fitted_estimator())
+                ),
+            ]
         chosen = [get_score(score) for score in scores]
         times = Counter(score.name for score in chosen)
         return {score.name if times[score.name] == 1 else repr(score): score for score in chosen}
@@ -426,8 +492,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             return self.estimator_
         if self.estimator is None or not is_fitted(self.estimator):
             raise NotFittedError(
-                "This ConformalCredalClassifier has no fitted estimator. Call fit first, or pass an estimator that is "
-                "already fitted."
+                "This ConformalCredalClassifier has no fitted estimator. Call fit first, or pass "
+                "an estimator that is already fitted."
             )
         return self.estimator
 
@@ -439,12 +505,18 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         known: Any = getattr(self, "classes_", None)
         known = getattr(self._fitted_estimator(), "classes_", None) if known is None else known
         labels = read_labels(Y, X, classes=known)
-        return labels if ordinal is None else labels.in_scale_order(estimator_classes(ordinal) is not None, "Y")
+        return (
+            labels
+            if ordinal is None
+            else labels.in_scale_order(estimator_classes(ordinal) is not None, "Y")
+        )
 
     def _predict(self, X: Any) -> Any:
         """Return the predictions that the score takes, or a list of those of every fold's estimator."""
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError("This ConformalCredalClassifier is not fitted yet. Call fit first.")
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not fitted yet. Call fit first."
+            )
         note_features(self, X, reset=False)
         score = get_score(self.nonconformity)
         if hasattr(self, "estimators_"):
@@ -454,15 +526,20 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _calibrated(self) -> Calibration | CrossCalibration:
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
-                "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
-                "estimator was not trained on."
+                "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) "
+                "with items that the estimator was not trained on."
             )
         made = self.calibration_
-        score, noise = get_score(self.nonconformity).on_scale(made.score.positions), as_noise(self.noise)
-        for name, own, made_with in (("nonconformity", score, made.score), ("noise", noise, made.noise)):
+        score = get_score(self.nonconformity).on_scale(made.score.positions)
+        noise = as_noise(self.noise)
+        for name, own, made_with in (
+            ("nonconformity", score, made.score),
+            ("noise", noise, made.noise),
+        ):
             if own != made_with:
                 raise NotFittedError(
-                    f"{name} is {own!r}, but the calibration was made with {made_with!r}. Calibrate again."
+                    f"{name} is {own!r}, but the calibration was made with {made_with!r}. "
+                    "Calibrate again."
                 )
         return made
 
@@ -475,6 +552,7 @@ def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, .
     both = set(trained or ()) & set(items or ())
     if both:
         warn(
-            f"{len(both)} of {len(items or ())} items were used in fit (first: {min(map(str, both))!r}). The guarantee "
+            f"{len(both)} of {len(items or ())} items were used in fit (first: "
+            f"{min(map(str, both))!r}). The guarantee "
             "needs calibration items that were not: pass other items, or use cross_conformalize."
         )

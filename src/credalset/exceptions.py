@@ -20,8 +20,8 @@ class MissingExtraError(ImportError):
 
     def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
         super().__init__(
-            f"{feature} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install 'credalset[{extra}]'{alternative and f' ({alternative})'}"
+            f"{feature} needs the package {package!r}, which is not installed. Install it with: "
+            f"pip install 'credalset[{extra}]'{alternative and f' ({alternative})'}"
         )
 
 
@@ -33,7 +33,13 @@ class FileFormatError(ValueError):
     """Error raised if a file is damaged, has an unexpected format, or was written in a newer format of credalset."""
 
 
-def need(package: str, feature: str = "A table of this kind", alternative: str = "", *, extra: str = "tables") -> Any:
+def need(
+    package: str,
+    feature: str = "A table of this kind",
+    alternative: str = "",
+    *,
+    extra: str = "tables",
+) -> Any:
     """Import a package of an extra, or raise `MissingExtraError`."""
     try:
         return import_module(package)

@@ -1,8 +1,8 @@
 """Sets of labels, for systems that need labels rather than distributions.
 
-`conformalize` calibrates label sets that contain the label of an annotator asked at random, or the majority label, with
-probability at least 1 − α. `majority_labels` and `annotator_labels` derive label sets from credal sets, whose guarantee
-they inherit.
+`conformalize` calibrates label sets that contain the label of an annotator asked at random, or the
+majority label, with probability at least 1 − α. `majority_labels` and `annotator_labels` derive
+label sets from credal sets, whose guarantee they inherit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,28 @@ import numpy as np
 from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import ThresholdCalibration, read_items
-from credalset.calibration.noise import COVERED, ROUNDING, Columns, Fit, Guarantee, NoNoise, Quantile
+from credalset.calibration.noise import (
+    COVERED,
+    ROUNDING,
+    Columns,
+    Fit,
+    Guarantee,
+    NoNoise,
+    Quantile,
+)
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import need
 from credalset.scores import Score, get_score
 from credalset.sets.columns import label_lists
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import as_names, item_names, join_names, per_item, read_labels, take_names
+from credalset.votes.names import (
+    as_names,
+    item_names,
+    join_names,
+    per_item,
+    read_labels,
+    take_names,
+)
 
 __all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
 
@@ -103,13 +118,21 @@ class LabelSets:
         labels : sequence of N labels
             Names of classes, or their numbers if classes have no names.
         """
-        wanted, position = as_names(labels), {name: k for k, name in enumerate(self._names())}
+        wanted = as_names(labels)
+        position = {name: k for k, name in enumerate(self._names())}
         if len(wanted) != len(self):
-            raise ValueError(f"labels must hold one label for each of the {len(self)} sets, but holds {len(wanted)}.")
+            raise ValueError(
+                f"labels must hold one label for each of the {len(self)} sets, but holds "
+                f"{len(wanted)}."
+            )
         unknown = [name for name in dict.fromkeys(wanted) if name not in position]
         if unknown:
-            raise ValueError(f"labels holds {join_names(unknown)}, but the classes are {join_names(position)}.")
-        return self.members[np.arange(len(self)), np.array([position[name] for name in wanted], dtype=np.int64)]
+            raise ValueError(
+                f"labels holds {join_names(unknown)}, but the classes are {join_names(position)}."
+            )
+        return self.members[
+            np.arange(len(self)), np.array([position[name] for name in wanted], dtype=np.int64)
+        ]
 
     def share(self, labels: Any) -> FloatArray:
         """Return the share of each item's votes that its set contains, (N,).
@@ -119,23 +142,36 @@ class LabelSets:
         Parameters
         ----------
         labels : array of shape (N, K) or Annotations
-            Annotation counts or label distributions; classes and items are matched by name if both have names.
+            Annotation counts or label distributions; classes and items are matched by name if both
+            have names.
         """
-        found = read_labels(labels, items=self.items, classes=self.classes, n_classes=self.n_classes, like="the sets")
+        found = read_labels(
+            labels,
+            items=self.items,
+            classes=self.classes,
+            n_classes=self.n_classes,
+            like="the sets",
+        )
         if len(found) != len(self):
-            raise ValueError(f"labels must hold one row for each of the {len(self)} sets, but holds {len(found)}.")
+            raise ValueError(
+                f"labels must hold one row for each of the {len(self)} sets, but holds "
+                f"{len(found)}."
+            )
         return (found.distributions * self.members).sum(axis=1)
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per set: the item, the names of its labels, and their number."""
         items = list(range(len(self))) if self.items is None else self.items
-        return need("pandas").DataFrame({"item": items, "labels": self.names(), "n_labels": self.sizes()})
+        return need("pandas").DataFrame(
+            {"item": items, "labels": self.names(), "n_labels": self.sizes()}
+        )
 
     def _names(self) -> tuple[Any, ...]:
         return tuple(range(self.n_classes)) if self.classes is None else self.classes
 
     def __repr__(self) -> str:
-        text, n_empty = f"LabelSets: {len(self)} sets over {self.n_classes} classes", int(self.is_empty().sum())
+        text = f"LabelSets: {len(self)} sets over {self.n_classes} classes"
+        n_empty = int(self.is_empty().sum())
         text += f", {self.sizes().mean():.3g} labels on average" if len(self) else ""
         return text + (f", {n_empty} empty" if n_empty else "")
 
@@ -144,15 +180,17 @@ class LabelSets:
 class LabelCalibration(ThresholdCalibration[LabelSets]):
     """Calibrated thresholds for label sets at any level; returned by `credalset.labels.conformalize`.
 
-    For a new item that is exchangeable with the calibration items, the set at level α contains what ``target`` names
-    with probability at least 1 − α: the label of an annotator drawn at random from the recorded votes, the label with
-    most recorded votes, or the labels of at least the wanted share of the recorded votes. If votes are unbiased given
-    all other items, the first of these also holds for a label drawn from the true distribution.
+    For a new item that is exchangeable with the calibration items, the set at level α contains what
+    ``target`` names with probability at least 1 − α: the label of an annotator drawn at random from
+    the recorded votes, the label with most recorded votes, or the labels of at least the wanted
+    share of the recorded votes. If votes are unbiased given all other items, the first of these
+    also holds for a label drawn from the true distribution.
 
     Attributes
     ----------
     score : Score
-        The nonconformity score. The score of label k is that of the distribution with all mass on k.
+        The nonconformity score. The score of label k is that of the distribution with all mass on
+        k.
     scores : ndarray of shape (n,)
         Mean score of the labels of each calibration item.
     n_classes : int
@@ -164,7 +202,8 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
     guarantee : Guarantee
         What predicted sets contain, for which items, and under which assumptions.
     target : "annotator", "majority" or float
-        Whose label the sets contain with probability at least 1 − α; a number is a share of the item's annotators.
+        Whose label the sets contain with probability at least 1 − α; a number is a share of the
+        item's annotators.
 
     Examples
     --------
@@ -183,24 +222,32 @@ calibration sets. Assumptions: items are exchangeable.
     def __post_init__(self) -> None:
         super().__post_init__()
         as_target(self.target)
-        if not all(isinstance(fit, Quantile) and fit.weights is not None for fit in self.fitted.fits):
-            raise ValueError("fitted must hold quantiles of the scores of labels, weighted by their shares.")
+        if not all(
+            isinstance(fit, Quantile) and fit.weights is not None for fit in self.fitted.fits
+        ):
+            raise ValueError(
+                "fitted must hold quantiles of the scores of labels, weighted by their shares."
+            )
 
     @property
     def guarantee(self) -> Guarantee:
         """What predicted sets contain, for which items, and under which assumptions."""
-        known = replace(self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share")
+        known = replace(
+            self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share"
+        )
         return replace(known, votes="") if self.target == "annotator" else known
 
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
         members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, items)
 
-    def p_values(self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None) -> FloatArray:
+    def p_values(
+        self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
         r"""Return the p-value of each label, (N, K): a label is in the set at level α if its p-value exceeds α.
 
-        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is the expected p-value if
-        one label per calibration item is drawn from its votes.
+        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is the
+        expected p-value if one label per calibration item is drawn from its votes.
 
         Parameters
         ----------
@@ -216,13 +263,18 @@ calibration sets. Assumptions: items are exchangeable.
         array([[0.35, 0.08, 0.03]])
         """
         if self.features is not None:
-            raise ValueError("p_values has no meaning with features. Ask predict_set at the level you need.")
-        checked, items = self.check(prediction), item_names(prediction)
+            raise ValueError(
+                "p_values has no meaning with features. Ask predict_set at the level you need."
+            )
+        checked = self.check(prediction)
+        items = item_names(prediction)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
         return self.fitted.p_values(self.score.label_scores(checked), self.score, checked, *new)
 
     def __repr__(self) -> str:
-        covered = COVERED[self.guarantee.covers].replace("the wanted share", f"a share {self.target}")
+        covered = COVERED[self.guarantee.covers].replace(
+            "the wanted share", f"a share {self.target}"
+        )
         return f"{super().__repr__()}, for {covered}"
 
 
@@ -238,22 +290,24 @@ def conformalize(
 ) -> LabelCalibration:
     r"""Calibrate label sets on predictions and votes that the model has not been trained on.
 
-    $P(Y \in C(x)) \ge 1 - \alpha$ for a new item that is exchangeable with the calibration items, with Y drawn from its
-    recorded votes. If votes are unbiased given all other items, $E[\tilde\lambda | x, \lambda] = \lambda$, it holds for
-    Y drawn from the true distribution too. Each label of a calibration item is weighted by its share of the votes,
-    which is the limit of Monte Carlo conformal prediction [1]_ for many draws per item.
+    $P(Y \in C(x)) \ge 1 - \alpha$ for a new item that is exchangeable with the calibration items,
+    with Y drawn from its recorded votes. If votes are unbiased given all other items,
+    $E[\tilde\lambda | x, \lambda] = \lambda$, it holds for Y drawn from the true distribution too.
+    Each label of a calibration item is weighted by its share of the votes, which is the limit of
+    Monte Carlo conformal prediction [1]_ for many draws per item.
 
     Parameters
     ----------
     prediction, labels, classes, groups, weights
         As in `credalset.conformalize`.
     score : str or Score
-        First-order score, as in `credalset.conformalize`. ``"kl"``, ``"tv"``, ``"inner"``, ``"brier"`` and
-        ``"hellinger"`` prefer labels with large predicted probability, ``"ws"`` those at a small expected distance.
+        First-order score, as in `credalset.conformalize`. ``"kl"``, ``"tv"``, ``"inner"``,
+        ``"brier"`` and ``"hellinger"`` prefer labels with large predicted probability, ``"ws"``
+        those at a small expected distance.
     target : "annotator", "majority" or float
-        Whose label the sets contain: that of an annotator asked at random; the label with most votes (one of them at
-        random if several have); or, for a number such as 0.8, the labels of at least this share of the item's
-        annotators, for a share 1 − α of the items.
+        Whose label the sets contain: that of an annotator asked at random; the label with most
+        votes (one of them at random if several have); or, for a number such as 0.8, the labels of
+        at least this share of the item's annotators, for a share 1 − α of the items.
 
     Returns
     -------
@@ -261,7 +315,8 @@ def conformalize(
 
     References
     ----------
-    .. [1] Stutz, Roy, Matejovicova, Strachan, Cemgil and Doucet, "Conformal prediction under ambiguous ground truth",
+    .. [1] Stutz, Roy, Matejovicova, Strachan, Cemgil and Doucet, "Conformal prediction under
+           ambiguous ground truth",
        2023.
 
     Examples
@@ -283,7 +338,8 @@ def conformalize(
     shares = labels_that_count(found.distributions, scores, wanted)
     scores = np.where(shares > 0.0, scores, 0.0)
     fitted = Thresholds.build(options, chosen, checked, partial(_fit_quantile, shares, scores))
-    names, mean = (found.classes, found.items), (shares * scores).sum(axis=1)
+    names = (found.classes, found.items)
+    mean = (shares * scores).sum(axis=1)
     return LabelCalibration(chosen, mean, chosen.n_classes(checked), fitted, *names, target=wanted)
 
 
@@ -299,15 +355,18 @@ def as_target(target: Any) -> Target:
     if not isinstance(target, str):
         return as_probability(target, "target")
     if target not in ("annotator", "majority"):
-        raise ValueError(f"target must be 'annotator', 'majority' or a share such as 0.8, but is {target!r}.")
+        raise ValueError(
+            f"target must be 'annotator', 'majority' or a share such as 0.8, but is {target!r}."
+        )
     return target  # type: ignore[return-value]
 
 
 def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) -> FloatArray:
     """Return the weight of each label of an item, (n, K), rows that sum to one.
 
-    For an annotator asked at random it is the share of the votes, for the majority one for the label with most votes,
-    and for a share of the annotators one for the label at whose score a set contains that share of the votes.
+    For an annotator asked at random it is the share of the votes, for the majority one for the
+    label with most votes, and for a share of the annotators one for the label at whose score a set
+    contains that share of the votes.
     """
     if target == "annotator":
         return shares
@@ -323,15 +382,15 @@ def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) ->
 def majority_labels(sets: CredalSet) -> LabelSets:
     """Return the labels that are most probable under some member of each set (E-admissible labels).
 
-    If the set contains λ with probability at least 1 − α, its labels contain every most probable label of λ with at
-    least that probability. The label of a single annotator need not be among them: the set {(0.6, 0.4)} has one label,
-    and four of ten annotators give the other.
+    If the set contains λ with probability at least 1 − α, its labels contain every most probable
+    label of λ with at least that probability. The label of a single annotator need not be among
+    them: the set {(0.6, 0.4)} has one label, and four of ten annotators give the other.
 
     Parameters
     ----------
     sets : CredalSet
-        Predicted sets. With plain calibration the labels contain the majority label of the recorded votes; with a noise
-        model, the most probable label of the true distribution.
+        Predicted sets. With plain calibration the labels contain the majority label of the recorded
+        votes; with a noise model, the most probable label of the true distribution.
 
     Returns
     -------
@@ -349,13 +408,14 @@ def majority_labels(sets: CredalSet) -> LabelSets:
 def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
     r"""Return labels that together have at least a share of the votes under *every* member of each set.
 
-    If the set contains λ with probability at least 1 − α, then with at least that probability the labels have
-    ``share`` or more of the mass of λ, for all shares at once. An annotator asked at random gives one of the labels
-    with probability at least $(1 - \alpha) \cdot \text{share}$. ``labels.conformalize(..., target=share)`` has smaller
-    sets for a single share of the recorded votes.
+    If the set contains λ with probability at least 1 − α, then with at least that probability the
+    labels have ``share`` or more of the mass of λ, for all shares at once. An annotator asked at
+    random gives one of the labels with probability at least $(1 - \alpha) \cdot \text{share}$.
+    ``labels.conformalize(..., target=share)`` has smaller sets for a single share of the recorded
+    votes.
 
-    Labels are added in the order of lower plus upper probability until the lower probability of all together reaches
-    the share. This gives the fewest labels for total-variation balls.
+    Labels are added in the order of lower plus upper probability until the lower probability of all
+    together reaches the share. This gives the fewest labels for total-variation balls.
 
     Parameters
     ----------
@@ -384,5 +444,6 @@ def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
             break
         members[asked, order[:, place]] = True
         short = sets[asked].lower_expectation(members[asked].astype(float)) < wanted
-        asked, order = asked[short], order[short]
+        asked = asked[short]
+        order = order[short]
     return LabelSets(members, sets.classes, sets.items)

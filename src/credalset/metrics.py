@@ -1,12 +1,13 @@
 r"""Coverage, size and loss on labelled data, with confidence intervals.
 
-The measures of size are small, and *decided* is large, for different reasons. *Width*: all class probabilities are
-known closely. *Epistemic*: the ambiguity of the item is known. *Labels* and *decided*: one label is clearly the most
-probable. *Volume*: the set is a small share of the simplex; a thin set that reaches several corners has a small volume
-although all labels are possible.
+The measures of size are small, and *decided* is large, for different reasons. *Width*: all class
+probabilities are known closely. *Epistemic*: the ambiguity of the item is known. *Labels* and
+*decided*: one label is clearly the most probable. *Volume*: the set is a small share of the
+simplex; a thin set that reaches several corners has a small volume although all labels are
+possible.
 
-An empty set has width, epistemic part, labels and volume zero and counts as decided, so that scores are compared on the
-same items. The number of empty sets should be reported with these measures.
+An empty set has width, epistemic part, labels and volume zero and counts as decided, so that scores
+are compared on the same items. The number of empty sets should be reported with these measures.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ __all__ = [
     "soft_log_loss",
 ]
 
-SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller ones are clipped, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(
+    np.finfo(np.float64).eps
+)  # smaller ones are clipped, as in scikit-learn's log_loss
 
 
 def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
@@ -70,7 +73,9 @@ def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
     return proportion(int(covered.sum()), len(covered), level)
 
 
-def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95) -> dict[Any, Estimate]:
+def coverage_by_group(
+    sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95
+) -> dict[Any, Estimate]:
     """Return the observed coverage within each group, with exact binomial intervals.
 
     Parameters
@@ -94,7 +99,10 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     """
     keys = np.asarray(per_item(groups, sets.items, "groups", "the sets"))
     if keys.shape != (len(sets),):
-        raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
+        raise ValueError(
+            f"groups must hold one key for each of the {len(sets)} sets, but has shape "
+            f"{keys.shape}."
+        )
     hits = by_key(keys, sets.contains(_labels_of(sets, Y)))
     return {key: proportion(sum(mine), len(mine), level) for key, mine in hits.items()}
 
@@ -102,8 +110,8 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
 def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
     r"""Return the average width of the envelopes, $\frac12 \sum_k (\mathrm{upper}_k - \mathrm{lower}_k)$.
 
-    A set of one distribution has width 0, and the whole simplex has width K/2. For two classes, the width is the length
-    of the interval. An empty set has width 0.
+    A set of one distribution has width 0, and the whole simplex has width K/2. For two classes, the
+    width is the length of the interval. An empty set has width 0.
 
     Parameters
     ----------
@@ -130,8 +138,8 @@ def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
 def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
     """Return the average difference between the largest and the smallest entropy in a set, as a share of log K.
 
-    This is the epistemic uncertainty. If entropies are certified bounds rather than exact, the difference is an upper
-    bound. An empty set counts as 0.
+    This is the epistemic uncertainty. If entropies are certified bounds rather than exact, the
+    difference is an upper bound. An empty set counts as 0.
 
     Parameters
     ----------
@@ -204,7 +212,9 @@ def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
     return _decided(_n_labels(sets), level)
 
 
-def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0.95) -> dict[str, Estimate]:
+def mean_sizes(
+    sets: CredalSet, *, max_sets: int | None = None, level: float = 0.95
+) -> dict[str, Estimate]:
     """Return the results of `mean_width`, `mean_epistemic`, `mean_labels` and `decided` in one dictionary.
 
     Parameters
@@ -212,7 +222,8 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
     sets : CredalSet
         A batch of N sets.
     max_sets : int, optional
-        Largest number of sets to measure; they are spread evenly through the batch. By default all sets are measured.
+        Largest number of sets to measure; they are spread evenly through the batch. By default all
+        sets are measured.
     level : float
         Confidence level of the intervals.
 
@@ -231,7 +242,9 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
     some = sets if max_sets is None else evenly(sets, as_positive_int(max_sets, "max_sets"))
     labels = _n_labels(some)
     means = {"width": widths(some), "epistemic": _epistemic(some), "labels": labels}
-    return {name: mean(values, level) for name, values in means.items()} | {"decided": _decided(labels, level)}
+    return {name: mean(values, level) for name, values in means.items()} | {
+        "decided": _decided(labels, level)
+    }
 
 
 def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
@@ -260,11 +273,13 @@ def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0
     return mean(sets.efficiency(resolution), level)
 
 
-def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95) -> Estimate:
+def mean_volume(
+    sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95
+) -> Estimate:
     """Return the average volume of the sets, as a fraction of the simplex.
 
-    Exact volumes are averaged over all sets. If volumes have to be estimated, the average is over at most ``max_sets``
-    sets, which are spread evenly through the batch.
+    Exact volumes are averaged over all sets. If volumes have to be estimated, the average is over
+    at most ``max_sets`` sets, which are spread evenly through the batch.
 
     Parameters
     ----------
@@ -290,15 +305,17 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     """
     if len(sets) == 0:
         return mean([], level)
-    measured = sets if has_exact_volumes(sets) else evenly(sets, as_positive_int(max_sets, "max_sets"))
+    measured = (
+        sets if has_exact_volumes(sets) else evenly(sets, as_positive_int(max_sets, "max_sets"))
+    )
     return mean(measured.volume(n_rays=n_rays), level)
 
 
 def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean soft cross-entropy $-\sum_k \lambda_k \log g_k$ of predicted distributions g, in nats.
 
-    The method ``score`` of the estimators of this package returns minus this loss. The order of the arguments is that
-    of scikit-learn's metrics, so that `sklearn.metrics.make_scorer` can use it.
+    The method ``score`` of the estimators of this package returns minus this loss. The order of the
+    arguments is that of scikit-learn's metrics, so that `sklearn.metrics.make_scorer` can use it.
 
     Parameters
     ----------
@@ -389,7 +406,9 @@ def _read(Y: Any, items: Any, classes: Any, n_classes: int, n: int, like: str) -
     """Return label distributions (n, K), classes and items matched by name."""
     labels = read_labels(Y, items=items, classes=classes, n_classes=n_classes, name="Y", like=like)
     if len(labels) != n:
-        raise ValueError(f"Y has {len(labels)} rows, but there are {n} in {like}. Pass one row per item.")
+        raise ValueError(
+            f"Y has {len(labels)} rows, but there are {n} in {like}. Pass one row per item."
+        )
     return labels.distributions
 
 
@@ -401,5 +420,8 @@ def _labels_of(sets: CredalSet, Y: Any) -> FloatArray:
 
 def _pairs(prediction: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
     """Return predicted and label distributions of the same items, (N, K) each."""
-    found, classes = as_distributions(prediction, "prediction"), class_names(prediction, "prediction")
-    return found, _read(Y, item_names(prediction), classes, found.shape[1], len(found), "prediction")
+    found = as_distributions(prediction, "prediction")
+    classes = class_names(prediction, "prediction")
+    return found, _read(
+        Y, item_names(prediction), classes, found.shape[1], len(found), "prediction"
+    )

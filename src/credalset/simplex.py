@@ -38,8 +38,8 @@ def grid_size(n_classes: int, resolution: float) -> int:
 def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
     """Return every distribution whose entries are multiples of ``resolution``.
 
-    The grid is built from integers, so no point is lost by rounding. (The published code compares floating-point sums
-    and loses 332 of the 20 301 points at K = 3.)
+    The grid is built from integers, so no point is lost by rounding. (The published code compares
+    floating-point sums and loses 332 of the 20 301 points at K = 3.)
 
     Parameters
     ----------
@@ -61,8 +61,9 @@ def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
     n_points = grid_size(n_classes, resolution)
     if n_points > MAX_GRID_POINTS:
         raise ValueError(
-            f"a grid with n_classes={n_classes} and resolution={resolution} has 10^{math.log10(n_points):.1f} points, "
-            f"more than {MAX_GRID_POINTS}. Use a coarser resolution, or sample_uniform for many classes."
+            f"a grid with n_classes={n_classes} and resolution={resolution} has "
+            f"10^{math.log10(n_points):.1f} points, more than {MAX_GRID_POINTS}. Use a coarser "
+            "resolution, or sample_uniform for many classes."
         )
     steps = _grid_steps(resolution)
     points = np.zeros((1, 0), dtype=np.int64)
@@ -87,7 +88,8 @@ def _grid_steps(resolution: float) -> int:
     steps = round(1.0 / step) if step > 0 else 0
     if steps < 1 or abs(steps * step - 1.0) > 1e-9:
         raise ValueError(
-            f"resolution must be 1/n for a whole number n, but is {resolution!r}. Try 0.005, 0.01, 0.02 or 0.1."
+            f"resolution must be 1/n for a whole number n, but is {resolution!r}. Try "
+            "0.005, 0.01, 0.02 or 0.1."
         )
     return steps
 
@@ -113,7 +115,9 @@ def sample_uniform(n_samples: int, n_classes: int, random_state: RandomState = N
     >>> sample_uniform(2, 3, random_state=0).shape
     (2, 3)
     """
-    exponentials = as_generator(random_state).standard_exponential((n_samples, _as_class_count(n_classes)))
+    exponentials = as_generator(random_state).standard_exponential(
+        (n_samples, _as_class_count(n_classes))
+    )
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
@@ -124,10 +128,14 @@ def log_base(base: float | str | None, n_classes: int) -> float:
     if base == "K":
         return math.log(n_classes)
     if isinstance(base, str):
-        raise ValueError(f'base must be None (nats), "K" (normalised) or a number above 1, but is {base!r}.')
+        raise ValueError(
+            f'base must be None (nats), "K" (normalised) or a number above 1, but is {base!r}.'
+        )
     number = as_finite(base, "base")
     if number <= 1.0:
-        raise ValueError(f'base must be None (nats), "K" (normalised) or a number above 1, but is {base!r}.')
+        raise ValueError(
+            f'base must be None (nats), "K" (normalised) or a number above 1, but is {base!r}.'
+        )
     return math.log(number)
 
 

@@ -22,7 +22,11 @@ from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 
 TOLERANCE = 1e-6  # of answers
-QUANTILES = (0.02, 0.2, 0.6)  # of the scores of uniform points: thresholds of small, medium and large sets
+QUANTILES = (
+    0.02,
+    0.2,
+    0.6,
+)  # of the scores of uniform points: thresholds of small, medium and large sets
 CHECKS = ("numbers", "membership", "boundary", "nesting", "ties", "best fit", "region", "answers")
 
 
@@ -37,18 +41,22 @@ class Report:
         return f"{self.score!r} passes {len(self.checks)} checks: {', '.join(self.checks)}."
 
 
-def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, random_state: int = 0) -> Report:
+def check_score(
+    score: Score, predictions: Any = None, *, n_items: int = 8, random_state: int = 0
+) -> Report:
     """Check the properties of a score on which coverage and all results rely.
 
-    The most important one is that ``score(prediction, λ) <= t`` if and only if λ is in ``score.region(prediction, t)``.
-    A failed check raises an ``AssertionError`` with its name and the reason.
+    The most important one is that ``score(prediction, λ) <= t`` if and only if λ is in
+    ``score.region(prediction, t)``. A failed check raises an ``AssertionError`` with its name and
+    the reason.
 
     Parameters
     ----------
     score : Score
         An instance with the parameters that you will use.
     predictions : array, optional
-        Predictions as for `score.region`. By default random ones over 2, 3 and 5 classes, of the score's order.
+        Predictions as for `score.region`. By default random ones over 2, 3 and 5 classes, of the
+        score's order.
     n_items : int
         Number of random predictions for each number of classes.
     random_state : int
@@ -86,14 +94,19 @@ def _default_predictions(score: Score, n_items: int, rng: np.random.Generator) -
     found = []
     for n_classes in (2, 3, 5):
         rows = rng.dirichlet(np.ones(n_classes), n_items)
-        prediction = rows if score.order == "first" else 1.0 + rows * rng.gamma(2.0, 5.0, (n_items, 1))
+        prediction = (
+            rows if score.order == "first" else 1.0 + rows * rng.gamma(2.0, 5.0, (n_items, 1))
+        )
         try:
             score.check_prediction(prediction)
         except ValueError:  # the score's parameters are for another number of classes
             continue
         found.append(prediction)
     if not found:
-        raise ValueError("predictions is missing, and the score accepts neither 2, 3 nor 5 classes. Pass predictions.")
+        raise ValueError(
+            "predictions is missing, and the score accepts neither 2, 3 nor 5 classes. Pass "
+            "predictions."
+        )
     return found
 
 
@@ -101,10 +114,14 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     k = score.n_classes(prediction)
     points = np.concatenate([sample_uniform(300, k, rng), np.eye(k), np.full((1, k), 1.0 / k)])
     scores = score.evaluate_pairs(prediction, points[None])
-    _require(not np.isnan(scores).any(), "numbers", score, "the formula is NaN. Return +inf instead.")
+    _require(
+        not np.isnan(scores).any(), "numbers", score, "the formula is NaN. Return +inf instead."
+    )
     finite = np.where(np.isinf(scores), scores[np.isfinite(scores)].max(), scores)
     for share in QUANTILES:
-        _check_region(score, score._region(prediction, np.quantile(finite, share, axis=1)), points, scores)
+        _check_region(
+            score, score._region(prediction, np.quantile(finite, share, axis=1)), points, scores
+        )
     _check_boundary(score, prediction, points, scores)
     _check_ties(score, prediction, points)
     best = score.evaluate_rows(prediction, score.best_fit(prediction))[:, None]
@@ -113,7 +130,8 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
 
 
 def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: FloatArray) -> None:
-    inside, thresholds = contains_pairs(sets, points[None]), sets.threshold
+    inside = contains_pairs(sets, points[None])
+    thresholds = sets.threshold
     is_same = np.array_equal(inside, scores <= thresholds[:, None])
     _require(is_same, "membership", score, "contains() and formula ≤ threshold disagree.")
     larger = score._region(sets.prediction, thresholds + 0.1 * (1.0 + np.abs(thresholds)))
@@ -122,38 +140,67 @@ def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: Flo
     proper = np.flatnonzero(~sets.is_empty() & np.isfinite(sets.radius))
     if len(proper) == 0:
         return
-    sets, inside = sets[proper], inside[proper]
+    sets = sets[proper]
+    inside = inside[proper]
     distance = sets.geometry.divergence(np.broadcast_to(points, (len(sets), *points.shape)))
     radius = sets.radius[:, None]
     close = np.abs(distance - radius) <= 1e-9 * np.maximum(1.0, np.abs(radius))
     agree = ((distance <= radius) == inside) | close
-    _require(agree.all(), "region", score, "divergence(λ) ≤ radius must hold exactly for the members.")
-    _check_answers(score, sets, points if sets.n_classes != 3 else np.concatenate([points, grid(3, 0.05)]))
+    _require(
+        agree.all(), "region", score, "divergence(λ) ≤ radius must hold exactly for the members."
+    )
+    _check_answers(
+        score, sets, points if sets.n_classes != 3 else np.concatenate([points, grid(3, 0.05)])
+    )
 
 
 def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
     """Check that no member violates a bound, and that a member attains the largest expectation."""
     utility = np.random.default_rng(0).normal(size=sets.n_classes)
-    (lower, upper), bounds, (value, attaining) = sets.envelope(), sets.entropy_bounds(), sets.support(utility)
-    held, entropy = contains_pairs(sets, points[None]), entropy_of_valid(points)
+    (lower, upper), bounds, (value, attaining) = (
+        sets.envelope(),
+        sets.entropy_bounds(),
+        sets.support(utility),
+    )
+    held = contains_pairs(sets, points[None])
+    entropy = entropy_of_valid(points)
     for i in range(len(sets)):
-        own, own_entropy = points[held[i]], entropy[held[i]]
+        own = points[held[i]]
+        own_entropy = entropy[held[i]]
         beyond = [own - upper[i], lower[i] - own, own @ utility - value[i]]
         beyond += [own_entropy - bounds.upper[i], bounds.lower[i] - own_entropy]
         worst = max((float(excess.max(initial=0.0)) for excess in beyond), default=0.0)
-        _require(worst <= TOLERANCE, "answers", score, f"a member of set {i} violates a bound by {worst:.2g}.")
+        _require(
+            worst <= TOLERANCE,
+            "answers",
+            score,
+            f"a member of set {i} violates a bound by {worst:.2g}.",
+        )
     short = np.abs(attaining @ utility - value).max()
     distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
     is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
     allowed = TOLERANCE + 2.0 * sets.geometry.tolerance * float(np.ptp(utility))
-    _require(short <= allowed and is_member, "answers", score, "support must return a member that attains its value.")
+    _require(
+        short <= allowed and is_member,
+        "answers",
+        score,
+        "support must return a member that attains its value.",
+    )
 
 
-def _check_boundary(score: Score, prediction: Prediction, points: FloatArray, scores: FloatArray) -> None:
+def _check_boundary(
+    score: Score, prediction: Prediction, points: FloatArray, scores: FloatArray
+) -> None:
     n = min(len(prediction), len(points))
-    values, rows = np.diagonal(scores)[:n].copy(), prediction[:n]
+    values = np.diagonal(scores)[:n].copy()
+    rows = prediction[:n]
     held = score._region(rows, values).contains(points[:n])
-    _require(held.all(), "boundary", score, "a distribution with a score equal to the threshold is not a member.")
+    _require(
+        held.all(),
+        "boundary",
+        score,
+        "a distribution with a score equal to the threshold is not a member.",
+    )
     below = score._region(rows, np.nextafter(values, -np.inf)).contains(points[:n])
     _require(
         not below[np.isfinite(values)].any(),
@@ -165,12 +212,18 @@ def _check_boundary(score: Score, prediction: Prediction, points: FloatArray, sc
 
 def _check_ties(score: Score, prediction: Prediction, points: FloatArray) -> None:
     n = min(len(prediction), len(points))
-    labels, rows = points[:n], prediction[:n]
+    labels = points[:n]
+    rows = prediction[:n]
     together = score.evaluate_rows(rows, labels)
-    alone = np.concatenate([score.evaluate_rows(rows[i : i + 1], labels[i : i + 1]) for i in range(n)])
+    alone = np.concatenate(
+        [score.evaluate_rows(rows[i : i + 1], labels[i : i + 1]) for i in range(n)]
+    )
     back = score.evaluate_rows(rows[::-1], np.asfortranarray(labels[::-1]))[::-1]
     is_same = np.array_equal(together, alone) and np.array_equal(together, back)
-    reason = "scores depend on the batch. Use elementwise operations and sums over the last axis, no matrix products."
+    reason = (
+        "scores depend on the batch. Use elementwise operations and sums over the last "
+        "axis, no matrix products."
+    )
     _require(is_same, "ties", score, reason)
 
 
@@ -181,5 +234,15 @@ def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator
         made.save(Path(folder) / "calibration")
         back: Any = load(Path(folder) / "calibration")
     is_same = back.score == score and np.array_equal(back.scores, made.scores)
-    _require(is_same, "saving", score, "a saved score is not equal after loading. Use plain values as parameters.")
-    _require(type(get_score(score.name)) is type(score), "saving", score, "its name is registered for another score.")
+    _require(
+        is_same,
+        "saving",
+        score,
+        "a saved score is not equal after loading. Use plain values as parameters.",
+    )
+    _require(
+        type(get_score(score.name)) is type(score),
+        "saving",
+        score,
+        "its name is registered for another score.",
+    )

@@ -29,7 +29,9 @@ def problem(seed: int, n: int = 40, d: int = 3, n_new: int = 6) -> tuple[Any, An
 # --- the linear programme ---
 
 
-def fit(scores: Any, features: Any, alpha: float, weights: Any, direction: Any) -> tuple[float, Any]:
+def fit(
+    scores: Any, features: Any, alpha: float, weights: Any, direction: Any
+) -> tuple[float, Any]:
     """Quantile regression by the textbook, less direction · β: the smallest direction · β of all optima, and one."""
     n, d = features.shape
     cost = np.concatenate([-(1 - alpha) * direction, weights * (1 - alpha), weights * alpha])
@@ -40,7 +42,9 @@ def fit(scores: Any, features: Any, alpha: float, weights: Any, direction: Any) 
         return math.inf, None
     limit = first.fun + 1e-9 * max(1.0, abs(first.fun))
     goal = np.concatenate([direction, np.zeros(2 * n)])
-    best = linprog(goal, A_ub=cost[None], b_ub=[limit], A_eq=both, b_eq=scores, bounds=bounds, method="highs")
+    best = linprog(
+        goal, A_ub=cost[None], b_ub=[limit], A_eq=both, b_eq=scores, bounds=bounds, method="highs"
+    )
     return float(best.fun), first.x[:d]
 
 
@@ -49,7 +53,9 @@ def fit(scores: Any, features: Any, alpha: float, weights: Any, direction: Any) 
 def test_thresholds_solve_the_linear_programme(seed, alpha):
     scores, features, new = problem(seed)
     expected = [fit(scores, features, alpha, np.ones(40), phi)[0] for phi in new]
-    np.testing.assert_allclose(conditional_quantiles(scores, features, alpha, new), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        conditional_quantiles(scores, features, alpha, new), expected, atol=1e-6
+    )
     assert np.isfinite(expected).any()
 
 
@@ -58,13 +64,17 @@ def test_weights_enter_the_programme(seed):
     scores, features, new = problem(seed, d=2)
     rng = np.random.default_rng(seed)
     weights, own = rng.integers(0, 3, 40).astype(float), rng.random(6)
-    expected = [fit(scores, features, 0.2, weights, w * phi)[0] / w for phi, w in zip(new, own, strict=True)]
+    expected = [
+        fit(scores, features, 0.2, weights, w * phi)[0] / w for phi, w in zip(new, own, strict=True)
+    ]
     for unit in (1.0, 1e-9):
         found = conditional_quantiles(scores, features, 0.2, new, unit * weights, unit * own)
         np.testing.assert_allclose(found, expected, atol=1e-6)
     repeated = np.repeat(np.arange(40), weights.astype(int))
     ones = conditional_quantiles(scores, features, 0.2, new, weights, np.ones(6))
-    np.testing.assert_allclose(conditional_quantiles(scores[repeated], features[repeated], 0.2, new), ones, atol=1e-9)
+    np.testing.assert_allclose(
+        conditional_quantiles(scores[repeated], features[repeated], 0.2, new), ones, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5])
@@ -144,13 +154,17 @@ def test_groups_that_do_not_overlap_get_their_own_thresholds():
     linear = cs.conformalize(prediction, counts, "kl", groups=cs.Conditional(dummies))
     for alpha in (0.1, 0.2):
         expected = own.thresholds(prediction, alpha, groups=keys)
-        np.testing.assert_array_equal(linear.thresholds(prediction, alpha, groups=dummies), expected)
+        np.testing.assert_array_equal(
+            linear.thresholds(prediction, alpha, groups=dummies), expected
+        )
 
 
 def leave_one_out(covered: Any, features: Any) -> Any:
     """Coverage of each item by a calibration on all others: each is as likely as any to be the new one."""
     n = len(features)
-    return np.array([covered(np.delete(np.arange(n), last), last) for last in range(n)], dtype=float)
+    return np.array(
+        [covered(np.delete(np.arange(n), last), last) for last in range(n)], dtype=float
+    )
 
 
 @pytest.mark.parametrize(("seed", "n_votes"), [(0, 5), (1, 2)])
@@ -161,7 +175,9 @@ def test_no_group_of_any_population_falls_short(seed, n_votes):
     features = np.column_stack([kinds, size])
 
     def is_covered(rest: Any, last: int) -> bool:
-        calibration = cs.conformalize(prediction[rest], counts[rest], groups=cs.Conditional(features[rest]))
+        calibration = cs.conformalize(
+            prediction[rest], counts[rest], groups=cs.Conditional(features[rest])
+        )
         sets = calibration.predict_set(prediction[[last]], 0.2, groups=features[[last]])
         return bool(sets.contains(counts[[last]] / n_votes)[0])
 
@@ -175,8 +191,14 @@ def test_label_sets_keep_it_too():
     prediction, counts, kinds = crowd(45, 3, 4)
 
     def share(rest: Any, last: int) -> float:
-        calibration = cs.labels.conformalize(prediction[rest], counts[rest], groups=cs.Conditional(kinds[rest]))
-        return float(calibration.predict_set(prediction[[last]], 0.2, groups=kinds[[last]]).share(counts[[last]])[0])
+        calibration = cs.labels.conformalize(
+            prediction[rest], counts[rest], groups=cs.Conditional(kinds[rest])
+        )
+        return float(
+            calibration.predict_set(prediction[[last]], 0.2, groups=kinds[[last]]).share(
+                counts[[last]]
+            )[0]
+        )
 
     covered = leave_one_out(share, kinds)
     for f in (np.ones(45), *kinds.T, *~kinds.T):
@@ -201,7 +223,9 @@ def test_kinds_that_overlap_are_all_covered_where_plain_calibration_fails():
     covered, counted = coverage_by_kind(40, 200, 50, conditional=True)
     error = np.sqrt(0.09 * (1 / counted + 1 / (40 * 200 * counted / counted.max())))
     assert (covered / counted >= 0.9 - 3.5 * error).all()
-    assert (covered / counted <= 0.9 + 8 / 200 + 3.5 * error).all()  # four coefficients, each may touch an item
+    assert (
+        covered / counted <= 0.9 + 8 / 200 + 3.5 * error
+    ).all()  # four coefficients, each may touch an item
     plain, counted = coverage_by_kind(40, 200, 50, conditional=False)
     assert (plain / counted)[1] < 0.8
 
@@ -220,13 +244,19 @@ def test_votes_as_draws_keep_their_promise_for_the_truth():
     prediction = np.where(is_hard[:, None], 0.5, 0.9 * truth + 0.05)
     counts, columns = rng.multinomial(30, truth), is_hard[:, None]
     noise = cs.AnnotatorSampling(0.5)
-    calibration = cs.conformalize(prediction[:600], counts[:600], noise=noise, groups=cs.Conditional(columns[:600]))
-    hits = calibration.predict_set(prediction[600:], 0.1, groups=columns[600:]).contains(truth[600:])
+    calibration = cs.conformalize(
+        prediction[:600], counts[:600], noise=noise, groups=cs.Conditional(columns[:600])
+    )
+    hits = calibration.predict_set(prediction[600:], 0.1, groups=columns[600:]).contains(
+        truth[600:]
+    )
     assert hits[is_hard[600:]].mean() >= 0.9
     keys = is_hard.astype(int)
     own = cs.conformalize(prediction[:600], counts[:600], noise=noise, groups=keys[:600])
     expected = own.thresholds(prediction[600:], 0.1, groups=keys[600:])
-    np.testing.assert_allclose(calibration.thresholds(prediction[600:], 0.1, groups=columns[600:]), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        calibration.thresholds(prediction[600:], 0.1, groups=columns[600:]), expected, atol=1e-9
+    )
 
 
 # --- names and refusals ---
@@ -240,10 +270,17 @@ def test_columns_are_matched_by_name():
     calibration = cs.conformalize(prediction, counts, groups=cs.Conditional(frame))
     assert calibration.features == ("long", "rare", "old")
     expected = calibration.thresholds(prediction[:20], 0.2, groups=kinds[:20])
-    for new in (frame[["old", "long", "rare"]][:20], cs.Conditional(frame[["rare", "old", "long"]][:20])):
-        np.testing.assert_array_equal(calibration.thresholds(prediction[:20], 0.2, groups=new), expected)
+    for new in (
+        frame[["old", "long", "rare"]][:20],
+        cs.Conditional(frame[["rare", "old", "long"]][:20]),
+    ):
+        np.testing.assert_array_equal(
+            calibration.thresholds(prediction[:20], 0.2, groups=new), expected
+        )
     with pytest.raises(ValueError, match="'late'"):
-        calibration.thresholds(prediction[:20], 0.2, groups=frame[:20].rename(columns={"old": "late"}))
+        calibration.thresholds(
+            prediction[:20], 0.2, groups=frame[:20].rename(columns={"old": "late"})
+        )
 
 
 def test_what_is_refused():
@@ -252,7 +289,10 @@ def test_what_is_refused():
     calibration = cs.conformalize(prediction, counts, groups=conditional)
     with pytest.raises(ValueError, match="groups is missing"):
         calibration.predict_set(prediction)
-    with pytest.raises(ValueError, match=r"groups must hold 3 features of each of 50 items, but has shape \(50, 2\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"groups must hold 3 features of each of 50 items, but has shape \(50, 2\)",
+    ):
         calibration.predict_set(prediction, groups=kinds[:, :2])
     for call in (
         lambda: calibration.p_values(prediction, counts, groups=kinds),

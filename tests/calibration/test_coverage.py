@@ -15,7 +15,9 @@ from tests.conftest import SCORES
 ALPHAS = (0.05, 0.1, 0.2, 0.3)
 
 
-def draw(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw(
+    score: Score, n: int, n_classes: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Exchangeable pairs of prediction and label distribution, from a mediocre model."""
     labels = rng.dirichlet(np.full(n_classes, 0.8), n)
     if score.order == "first":
@@ -24,7 +26,12 @@ def draw(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> tupl
 
 
 def observed_coverage(
-    score: Score, n_classes: int, repetitions: int, n_calib: int, n_test: int, quantile: object = None
+    score: Score,
+    n_classes: int,
+    repetitions: int,
+    n_calib: int,
+    n_test: int,
+    quantile: object = None,
 ) -> np.ndarray:
     """Coverage on each repetition and level, (repetitions, len(ALPHAS))."""
     rng = np.random.default_rng(20240521)
@@ -39,7 +46,9 @@ def observed_coverage(
     return result
 
 
-def band(rank: int, n_calib: int, n_test: int, repetitions: int, z: float = 3.9) -> tuple[float, float]:
+def band(
+    rank: int, n_calib: int, n_test: int, repetitions: int, z: float = 3.9
+) -> tuple[float, float]:
     """Where the mean of ``repetitions`` coverages lies (each is beta-binomial), up to one chance in 10 000."""
     single = stats.betabinom(n_test, rank, n_calib + 1 - rank)
     half = z * single.std() / n_test / math.sqrt(repetitions)
@@ -51,7 +60,9 @@ def check(score: Score, n_classes: int, repetitions: int, n_calib: int, n_test: 
     means = observed_coverage(score, n_classes, repetitions, n_calib, n_test).mean(axis=0)
     for alpha, mean in zip(ALPHAS, means, strict=True):
         low, high = band(conformal_rank(n_calib, alpha), n_calib, n_test, repetitions)
-        assert low <= mean <= high, f"alpha={alpha}: coverage {mean:.4f} outside [{low:.4f}, {high:.4f}]"
+        assert low <= mean <= high, (
+            f"alpha={alpha}: coverage {mean:.4f} outside [{low:.4f}, {high:.4f}]"
+        )
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
@@ -73,7 +84,10 @@ def test_a_quantile_without_the_extra_one_fails_the_band() -> None:
     for _ in range(repetitions):
         prediction, labels = draw(score, n_calib + n_test, 3, rng)
         scores = np.sort(score(prediction[:n_calib], labels[:n_calib]))
-        for ranks, rank in [(right, conformal_rank(n_calib, 0.1)), (wrong, math.floor(n_calib * 0.9))]:
+        for ranks, rank in [
+            (right, conformal_rank(n_calib, 0.1)),
+            (wrong, math.floor(n_calib * 0.9)),
+        ]:
             region = score.region(prediction[n_calib:], score_at_rank(scores, rank))
             ranks.append(region.contains(labels[n_calib:]).mean())
     low, high = band(conformal_rank(n_calib, 0.1), n_calib, n_test, repetitions)

@@ -24,7 +24,9 @@ def models_for(score: Score, n_folds: int, n: int, rng: np.random.Generator) -> 
     return 0.8 * base + 0.2 * noise
 
 
-def votes(calibration: Any, bounds: np.ndarray, new: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+def votes(
+    calibration: Any, bounds: np.ndarray, new: np.ndarray, candidates: np.ndarray
+) -> np.ndarray:
     """Which items let each candidate in, (n, N, M), straight from the definition."""
     score = calibration.score
     of_folds = np.empty((len(new), new.shape[1], len(candidates)))
@@ -39,7 +41,9 @@ def test_balls_enclose_balls(name: str) -> None:
     score, rng = SCORES[name], np.random.default_rng(0)
     models = models_for(score, 3, 15, rng)
     center = score.common_center(list(models))
-    candidates = np.vstack([rng.dirichlet(np.ones(3), 300), rng.dirichlet(np.full(3, 0.2), 100), np.eye(3)])
+    candidates = np.vstack(
+        [rng.dirichlet(np.ones(3), 300), rng.dirichlet(np.full(3, 0.2), 100), np.eye(3)]
+    )
     for model in models:
         for i in range(15):
             own = score(np.tile(model[i], (len(candidates), 1)), candidates)
@@ -57,7 +61,9 @@ def test_no_member_of_the_cross_conformal_set_is_lost(name: str) -> None:
         random_predictions(score, n, 3, rng), rng.dirichlet(np.ones(3), n), np.arange(n) % 4, score
     )
     new = models_for(score, 4, 12, rng)
-    candidates = np.vstack([rng.dirichlet(np.ones(3), 300), *score.best_fit(score.check_prediction(new[0]))])
+    candidates = np.vstack(
+        [rng.dirichlet(np.ones(3), 300), *score.best_fit(score.check_prediction(new[0]))]
+    )
     count = votes(calibration, calibration.scores, new, candidates).sum(axis=0)
     for alpha in (0.1, 0.2, 0.5, 0.9):
         sets, member = calibration.predict_set(new, alpha), 1 + count > alpha * (n + 1)
@@ -83,7 +89,9 @@ def test_coverage_of_scarce_data() -> None:
         folds, out, new = np.arange(60) % 6, np.empty((60, 3)), []
         for k in range(6):
             held = folds == k
-            solve = np.linalg.lstsq(np.c_[X[:60][~held], np.ones((~held).sum())], Y[:60][~held], rcond=None)[0]
+            solve = np.linalg.lstsq(
+                np.c_[X[:60][~held], np.ones((~held).sum())], Y[:60][~held], rcond=None
+            )[0]
             g = np.clip(np.c_[X, np.ones(260)] @ solve, 0.02, None)
             g /= g.sum(axis=1, keepdims=True)
             out[held] = g[:60][held]
@@ -99,7 +107,11 @@ def test_coverage_of_scarce_data() -> None:
 
 def test_groups_are_calibrated_on_their_own() -> None:
     rng = np.random.default_rng(8)
-    g, labels, folds = rng.dirichlet(np.ones(3), 60), rng.dirichlet(np.ones(3), 60), np.arange(60) % 4
+    g, labels, folds = (
+        rng.dirichlet(np.ones(3), 60),
+        rng.dirichlet(np.ones(3), 60),
+        np.arange(60) % 4,
+    )
     keys, new = np.repeat(["a", "b"], [20, 40]), models_for(SCORES["tv"], 4, 6, rng)
     together = cs.cross_conformalize(g, labels, folds, "tv", groups=keys)
     for key in ("a", "b"):
@@ -117,35 +129,52 @@ def test_weighted_balls_hold_the_average_of_weighted_p_values(name: str) -> None
     g, labels = random_predictions(score, 30, 3, rng), rng.dirichlet(np.ones(3), 30)
     folds, weights = np.arange(30) % 3, rng.random(30) + 0.1
     calibration = cs.cross_conformalize(g, labels, folds, score, weights=weights)
-    new, new_weights, candidates = models_for(score, 3, 4, rng), rng.random(4), rng.dirichlet(np.ones(3), 100)
+    new, new_weights, candidates = (
+        models_for(score, 3, 4, rng),
+        rng.random(4),
+        rng.dirichlet(np.ones(3), 100),
+    )
     ballots, p = votes(calibration, calibration.scores, new, candidates), np.zeros((4, 100))
     for k in range(3):
         own = weights[folds == k]
         mass = np.einsum("i,ijm->jm", own, ballots[folds == k])
         p += (new_weights[:, None] + mass) / (new_weights[:, None] + own.sum()) / 3
     for alpha in (0.15, 0.3):
-        held = calibration.predict_set(new, alpha, weights=new_weights).contains(candidates, broadcast=True)
+        held = calibration.predict_set(new, alpha, weights=new_weights).contains(
+            candidates, broadcast=True
+        )
         assert held[p > alpha].all()
     same = [g[:4]] * 3  # one model: the ball is the set itself
-    ballots, q = votes(calibration, calibration.scores, np.stack(same), candidates), np.zeros((4, 100))
+    ballots, q = (
+        votes(calibration, calibration.scores, np.stack(same), candidates),
+        np.zeros((4, 100)),
+    )
     for k in range(3):
         own = weights[folds == k]
         q += (1 + np.einsum("i,ijm->jm", own, ballots[folds == k])) / (1 + own.sum()) / 3
-    found = calibration.predict_set(same, 0.3, weights=np.ones(4)).contains(candidates, broadcast=True)
+    found = calibration.predict_set(same, 0.3, weights=np.ones(4)).contains(
+        candidates, broadcast=True
+    )
     assert np.array_equal(found, q > 0.3)
     assert calibration.guaranteed_coverage(0.1) == pytest.approx(0.8)
 
 
 def test_noise_moves_the_scores() -> None:
     rng = np.random.default_rng(10)
-    g, folds, new = rng.dirichlet(np.ones(3), 50), np.arange(50) % 5, models_for(SCORES["tv"], 5, 3, rng)
+    g, folds, new = (
+        rng.dirichlet(np.ones(3), 50),
+        np.arange(50) % 5,
+        models_for(SCORES["tv"], 5, 3, rng),
+    )
     counts = rng.multinomial(20, 0.8 * g + 0.2 / 3)
     plain = cs.cross_conformalize(g, counts, folds, "tv")
     bounded = cs.cross_conformalize(g, counts, folds, "tv", noise=cs.BoundedNoise(0.07, 0.05))
     assert bounded.thresholds(new, 0.15) == pytest.approx(plain.thresholds(new, 0.1) + 0.07)
     sampled = cs.cross_conformalize(g, counts, folds, "tv", noise=cs.AnnotatorSampling(0.05))
     assert (sampled.thresholds(new, 0.15) > plain.thresholds(new, 0.1)).all()
-    assert plain.guaranteed_coverage(0.1) == pytest.approx(1 - min(0.2 + 0.9 / 6, 2 * (5.1 + 4) / 55))
+    assert plain.guaranteed_coverage(0.1) == pytest.approx(
+        1 - min(0.2 + 0.9 / 6, 2 * (5.1 + 4) / 55)
+    )
     assert bounded.guaranteed_coverage(0.15) == pytest.approx(1 - 2 * (5.1 + 4) / 55 - 0.1)
     level = 0.15 * 0.95
     expected = 1 - min(2 * level + 0.9 / 6, 2 * (level * 51 + 4) / 55) / 0.95
@@ -154,7 +183,14 @@ def test_noise_moves_the_scores() -> None:
 
 def test_refusals() -> None:
     g, labels = np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]]
-    for folds in ([0, 0, 0, 0], [0, 2, 0, 2], [1, 2, 1, 2], [0, 1], [0.0, 1.0, 0.0, 1.0], [[0], [1, 2]]):
+    for folds in (
+        [0, 0, 0, 0],
+        [0, 2, 0, 2],
+        [1, 2, 1, 2],
+        [0, 1],
+        [0.0, 1.0, 0.0, 1.0],
+        [[0], [1, 2]],
+    ):
         with pytest.raises(ValueError, match="folds must"):
             cs.cross_conformalize(g, labels, folds)  # type: ignore[arg-type]
     calibration = cs.cross_conformalize(g, labels, [0, 1, 0, 1])
@@ -163,7 +199,12 @@ def test_refusals() -> None:
     with pytest.warns(cs.CredalSetWarning, match="4 calibration items"):
         assert (calibration.thresholds([g, g], 0.1) == math.inf).all()
     one_model = cs.BoundedNoise(0.1, 0.05, _scope="average item, one model")
-    for noise in (cs.AnnotatorSampling(), cs.UnbiasedVotes(), cs.BoundedNoise(0.1, 0.1, "paper"), one_model):
+    for noise in (
+        cs.AnnotatorSampling(),
+        cs.UnbiasedVotes(),
+        cs.BoundedNoise(0.1, 0.1, "paper"),
+        one_model,
+    ):
         with pytest.raises(ValueError, match="not supported with cross-conformal sets"):
             cs.cross_conformalize(g, [[1, 2]] * 4, [0, 1, 0, 1], noise=noise)
     with pytest.raises(ValueError, match="groups"):
@@ -176,7 +217,9 @@ def test_predicted_scales_go_with_each_model() -> None:
     g = [ScaledPrediction(rng.dirichlet(np.ones(3), 60), rng.gamma(2.0, 1.0, 60)) for _ in range(2)]
     calibration = cs.cross_conformalize(g[0], labels, np.arange(60) % 2, score)
     new, candidates = [block[:5] for block in g], rng.dirichlet(np.ones(3), 200)
-    of_folds = np.stack([score.evaluate_pairs(score.check_prediction(block), candidates[None]) for block in new])
+    of_folds = np.stack(
+        [score.evaluate_pairs(score.check_prediction(block), candidates[None]) for block in new]
+    )
     count = (calibration.scores[:, None, None] >= of_folds[calibration.folds]).sum(axis=0)
     held = calibration.predict_set(new, 0.3).contains(candidates, broadcast=True)
     assert held[1 + count > 0.3 * 61].all()
@@ -187,5 +230,8 @@ def test_a_score_without_enclosing_balls_is_refused() -> None:
     score, rng = SCORES["intervals"], np.random.default_rng(0)
     with pytest.raises(ValueError, match="'intervals'"):
         cs.cross_conformalize(
-            random_predictions(score, 20, 3, rng), np.eye(3)[np.arange(20) % 3], np.arange(20) % 2, score
+            random_predictions(score, 20, 3, rng),
+            np.eye(3)[np.arange(20) % 3],
+            np.arange(20) % 2,
+            score,
         )

@@ -20,8 +20,14 @@ MEAN, ALPHA = 0.2, 0.1
 # Laws with mean 0.2 and the largest value they can take.
 LAWS: dict[str, tuple[Any, float]] = {
     "coin": (lambda n, rng: (rng.random(n) < MEAN).astype(float), 1.0),
-    "rare and large": (lambda n, rng: np.where(rng.random(n) < 0.01, MEAN + 9.9, MEAN - 0.1), MEAN + 9.9),
-    "rare and small": (lambda n, rng: np.where(rng.random(n) < 0.01, MEAN - 9.9, MEAN + 0.1), MEAN + 0.1),
+    "rare and large": (
+        lambda n, rng: np.where(rng.random(n) < 0.01, MEAN + 9.9, MEAN - 0.1),
+        MEAN + 9.9,
+    ),
+    "rare and small": (
+        lambda n, rng: np.where(rng.random(n) < 0.01, MEAN - 9.9, MEAN + 0.1),
+        MEAN + 0.1,
+    ),
     "two far points": (lambda n, rng: MEAN + np.where(rng.random(n) < 0.5, 5.0, -5.0), MEAN + 5.0),
     "smooth": (lambda n, rng: MEAN + np.clip(rng.normal(size=n), -3, 3), MEAN + 3.0),
 }
@@ -55,7 +61,9 @@ def test_a_bet_that_is_too_bold_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("delta", "limit"), [(0.3, 1.0), (0.01, 2.8)])
-def test_the_bound_is_nearly_as_sharp_as_the_normal_approximation(delta: float, limit: float) -> None:
+def test_the_bound_is_nearly_as_sharp_as_the_normal_approximation(
+    delta: float, limit: float
+) -> None:
     """Within ``limit`` standard errors for half of the samples, where a constant bet would need √(2 log 1/δ)."""
     rng, n = np.random.default_rng(1), 3000
     found = [upper_mean(np.clip(rng.normal(1.0, 0.3, n), 0, 2), 2.0, delta) for _ in range(15)]
@@ -71,16 +79,21 @@ def test_without_evidence_the_bound_is_the_largest_value() -> None:
 # --- the guarantee ---
 
 
-def draw(share: float, n: int, n_classes: int, votes: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def draw(
+    share: float, n: int, n_classes: int, votes: int, rng: np.random.Generator
+) -> tuple[np.ndarray, ...]:
     truth = rng.dirichlet(np.full(n_classes, 0.7), n)
     g = share * truth + (1.0 - share) * rng.dirichlet(np.ones(n_classes), n)
     return g, truth, rng.multinomial(votes, truth)
 
 
-def barely(n: int, share: float, rng: np.random.Generator, votes: int = 4) -> tuple[np.ndarray, ...]:
+def barely(
+    n: int, share: float, rng: np.random.Generator, votes: int = 4
+) -> tuple[np.ndarray, ...]:
     """The hardest case: a share of crowds at one distance (0.32) from the prediction, the others exactly at it.
 
-    Every threshold below that distance covers all but ``share``, and Markov's inequality loses nothing.
+    Every threshold below that distance covers all but ``share``, and Markov's inequality loses
+    nothing.
     """
     g = np.full((n, 2), 0.5)
     truth = np.where(rng.random((n, 1)) < share, [0.9, 0.1], g)
@@ -115,7 +128,10 @@ def test_the_truth_is_covered(n_classes: int, votes: int, share: float) -> None:
 
 def test_the_hardest_case_fails_no_more_often_than_delta() -> None:
     """Twelve crowds of a hundred are far: a threshold below their distance covers 0.88, and must be rare."""
-    missed = sum(threshold(*barely(400, 0.12, np.random.default_rng(seed))[::2], 0.09) < 0.32 for seed in range(60))
+    missed = sum(
+        threshold(*barely(400, 0.12, np.random.default_rng(seed))[::2], 0.09) < 0.32
+        for seed in range(60)
+    )
     assert missed <= stats.binom.ppf(1 - 1e-3, 60, 0.09)
 
 
@@ -124,7 +140,8 @@ def test_the_hardest_case_fails_no_more_often_than_delta() -> None:
 def test_the_guarantee_holds_over_many_calibrations(share: float) -> None:
     for delta in (0.01, 0.05):
         missed = sum(
-            threshold(*barely(1000, share, np.random.default_rng(seed))[::2], delta) < 0.32 for seed in range(400)
+            threshold(*barely(1000, share, np.random.default_rng(seed))[::2], delta) < 0.32
+            for seed in range(400)
         )
         assert missed <= stats.binom.ppf(1 - 1e-3, 400, delta)
 
@@ -132,8 +149,15 @@ def test_the_guarantee_holds_over_many_calibrations(share: float) -> None:
 def test_sets_are_smaller_than_those_of_plain_calibration() -> None:
     g, _, counts = draw(0.9, 5000, 3, 5, np.random.default_rng(0))
     volume = {
-        name: cs.conformalize(g, counts, "brier", noise=noise).predict_set(g[:100], ALPHA).volume().mean()
-        for name, noise in {"plain": None, "unbiased": cs.UnbiasedVotes(), "few": cs.FewVotes()}.items()
+        name: cs.conformalize(g, counts, "brier", noise=noise)
+        .predict_set(g[:100], ALPHA)
+        .volume()
+        .mean()
+        for name, noise in {
+            "plain": None,
+            "unbiased": cs.UnbiasedVotes(),
+            "few": cs.FewVotes(),
+        }.items()
     }
     assert volume["few"] < 0.6 * volume["plain"] < volume["unbiased"]
 
@@ -155,7 +179,9 @@ def test_what_it_refuses() -> None:
     g, _, counts = draw(0.9, 50, 3, 5, np.random.default_rng(0))
     with pytest.raises(ValueError, match="'tv'"):
         cs.conformalize(g, counts, "tv", noise=cs.FewVotes())
-    scaled = ScaledPrediction(g, np.full(50, 1e-3))  # scores of up to 2 000, which nothing bounds in advance
+    scaled = ScaledPrediction(
+        g, np.full(50, 1e-3)
+    )  # scores of up to 2 000, which nothing bounds in advance
     with pytest.raises(ValueError, match="'normalized'"):
         cs.conformalize(scaled, counts, Normalized(Brier(), scale="predicted"), noise=cs.FewVotes())
     with pytest.raises(ValueError, match="labels"):

@@ -17,7 +17,13 @@ from credalset.calibration.noise import Columns, NoNoise, Quantile
 from credalset.scores import Score
 from tests.conftest import random_predictions
 
-NOISES = [None, cs.BoundedNoise(0.05, 0.02), cs.AnnotatorSampling(), cs.AnnotatorSampling(0.02), cs.UnbiasedVotes()]
+NOISES = [
+    None,
+    cs.BoundedNoise(0.05, 0.02),
+    cs.AnnotatorSampling(),
+    cs.AnnotatorSampling(0.02),
+    cs.UnbiasedVotes(),
+]
 
 
 def draw(score: Score, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +68,11 @@ def test_coverage_holds_in_each_group() -> None:
         inside = calibration.predict_set(g[400:], 0.1, groups=keys[400:]).contains(truth[400:])
         for key, values in covered.items():
             values.append(inside[keys[400:] == key].mean())
-        everyone = cs.conformalize(g[:400], truth[:400], "tv").predict_set(g[400:], 0.1).contains(truth[400:])
+        everyone = (
+            cs.conformalize(g[:400], truth[:400], "tv")
+            .predict_set(g[400:], 0.1)
+            .contains(truth[400:])
+        )
         plain.append(everyone[keys[400:] == "hard"].mean())
     for key, values in covered.items():
         assert 0.9 - 3 * np.std(values) / math.sqrt(30) <= np.mean(values) <= 0.95, key
@@ -73,7 +83,9 @@ def test_predicted_classes_follow_from_the_prediction() -> None:
     g, counts = draw(cs.get_score("tv"), 300, np.random.default_rng(2))
     by_name = cs.conformalize(g, counts, groups="predicted")
     by_key = cs.conformalize(g, counts, groups=g.argmax(axis=1))
-    assert np.array_equal(by_name.thresholds(g, 0.1), by_key.thresholds(g, 0.1, groups=g.argmax(axis=1)))
+    assert np.array_equal(
+        by_name.thresholds(g, 0.1), by_key.thresholds(g, 0.1, groups=g.argmax(axis=1))
+    )
     with pytest.raises(ValueError, match="groups"):
         by_name.thresholds(g, 0.1, groups=g.argmax(axis=1))
 
@@ -83,7 +95,10 @@ def test_small_and_unknown_groups_get_everything_and_a_warning() -> None:
     groups = ["rare"] * 3 + ["common"] * 97
     split = cs.conformalize(g, counts, groups=groups)
     cross = cs.cross_conformalize(g, counts, np.arange(100) % 2, groups=groups)
-    for asked, match in (("rare", "'rare' have too few"), ("unseen", "'unseen', which no calibration item has")):
+    for asked, match in (
+        ("rare", "'rare' have too few"),
+        ("unseen", "'unseen', which no calibration item has"),
+    ):
         for ask in (
             lambda keys: split.thresholds(g[:2], 0.1, groups=keys),
             lambda keys: cross.thresholds([g[:2]] * 2, 0.1, groups=keys),
@@ -132,7 +147,12 @@ def quantiles(scores: Any, level: float, n_new: int, weights: Any, new_weights: 
     return Quantile(scores, NoNoise(), weights).at(exact_level(level), n_new, Columns(new_weights))
 
 
-@given(n=st.integers(1, 80), numerator=st.integers(1, 99), seed=st.integers(0, 1000), scale=st.floats(1e-9, 1e9))
+@given(
+    n=st.integers(1, 80),
+    numerator=st.integers(1, 99),
+    seed=st.integers(0, 1000),
+    scale=st.floats(1e-9, 1e9),
+)
 def test_equal_weights_are_no_weights(n: int, numerator: int, seed: int, scale: float) -> None:
     scores = np.random.default_rng(seed).integers(0, 10, n) / 10
     plain = quantiles(scores, numerator / 100, 2, None, None)
@@ -156,13 +176,17 @@ def test_weights_compose_with_noise_and_groups(noise: Any, score: Score) -> None
     prediction, counts = draw(score, 80, np.random.default_rng(6))
     keys = np.arange(80) // 40
     plain = cs.conformalize(prediction, counts, score, noise=noise, groups=keys)
-    weighted = cs.conformalize(prediction, counts, score, noise=noise, groups=keys, weights=np.full(80, 3.0))
+    weighted = cs.conformalize(
+        prediction, counts, score, noise=noise, groups=keys, weights=np.full(80, 3.0)
+    )
     expected = plain.thresholds(prediction, 0.2, groups=keys)
     observed = weighted.thresholds(prediction, 0.2, groups=keys, weights=np.full(80, 3.0))
     assert observed == pytest.approx(expected, rel=1e-12)
 
 
-def shifted(n: int, tilt: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shifted(
+    n: int, tilt: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Items with difficulty x in (0, 1), density 1 + tilt (2x − 1)."""
     u = rng.random(n)
     x = u if tilt == 0 else (tilt - 1 + np.sqrt((1 - tilt) ** 2 + 4 * tilt * u)) / (2 * tilt)
@@ -181,8 +205,12 @@ def test_weighted_coverage_holds_where_unweighted_fails(noise: Any) -> None:
         labels = truth if noise is None else rng.multinomial(1000, truth)
         ratio, ratio_new = ((1 + 0.95 * (2 * v - 1)) / (1 - 0.95 * (2 * v - 1)) for v in (x, x_new))
         calibration = cs.conformalize(g, labels, "tv", noise=noise, weights=ratio)
-        weighted.append(calibration.predict_set(g_new, 0.1, weights=ratio_new).contains(truth_new).mean())
-        unweighted.append(cs.conformalize(g, labels, "tv").predict_set(g_new, 0.1).contains(truth_new).mean())
+        weighted.append(
+            calibration.predict_set(g_new, 0.1, weights=ratio_new).contains(truth_new).mean()
+        )
+        unweighted.append(
+            cs.conformalize(g, labels, "tv").predict_set(g_new, 0.1).contains(truth_new).mean()
+        )
     assert np.mean(weighted) >= 0.9 - 3 * np.std(weighted) / math.sqrt(40)
     assert np.mean(unweighted) < 0.8
 
@@ -193,7 +221,10 @@ def test_a_heavy_new_item_gets_everything() -> None:
     with pytest.warns(cs.CredalSetWarning, match="infinite"):
         values = calibration.thresholds(g[:2], 0.1, weights=[1.0, 50.0])
     assert np.isinf(values).tolist() == [False, True]
-    assert quantiles(np.array([0.1, 0.2]), 0.5, 2, np.zeros(2), np.array([0.0, 1.0])).tolist() == [math.inf] * 2
+    assert (
+        quantiles(np.array([0.1, 0.2]), 0.5, 2, np.zeros(2), np.array([0.0, 1.0])).tolist()
+        == [math.inf] * 2
+    )
 
 
 def test_what_weights_refuse() -> None:
@@ -212,7 +243,9 @@ def test_what_weights_refuse() -> None:
 
 def test_no_items_to_predict() -> None:
     g, counts = draw(cs.get_score("tv"), 50, np.random.default_rng(10))
-    calibration = cs.conformalize(g, counts, noise=cs.UnbiasedVotes(), groups=[0] * 50, weights=np.ones(50))
+    calibration = cs.conformalize(
+        g, counts, noise=cs.UnbiasedVotes(), groups=[0] * 50, weights=np.ones(50)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(calibration.predict_set(g[:0], 0.1, groups=[], weights=[])) == 0

@@ -51,13 +51,21 @@ def test_levels_are_what_was_meant(level: float, meant: str) -> None:
 
 
 @given(st.floats(1e-12, 1.0, exclude_max=True), st.sampled_from([np.float32, np.float64]))
-def test_no_level_moves_by_more_than_the_rounding_of_its_complement(level: float, kind: Any) -> None:
+def test_no_level_moves_by_more_than_the_rounding_of_its_complement(
+    level: float, kind: Any
+) -> None:
     number = kind(level)
     if number < 1:
-        assert abs(exact_level(number) - Fraction(float(number))) <= Fraction(float(np.finfo(kind).eps))
+        assert abs(exact_level(number) - Fraction(float(number))) <= Fraction(
+            float(np.finfo(kind).eps)
+        )
 
 
-@given(n=st.integers(5, 800), alpha=st.sampled_from([0.05, 0.1, 0.3]), delta=st.sampled_from([0.01, 0.1, 0.5]))
+@given(
+    n=st.integers(5, 800),
+    alpha=st.sampled_from([0.05, 0.1, 0.3]),
+    delta=st.sampled_from([0.01, 0.1, 0.5]),
+)
 def test_pac_rank_is_the_smallest_that_works(n: int, alpha: float, delta: float) -> None:
     rank = pac_rank(n, alpha, delta)
     if rank <= n:
@@ -80,5 +88,11 @@ def test_coverage_distribution_is_the_beta_of_the_rank() -> None:
 
 def test_coverage_is_certain_when_the_threshold_is_infinite() -> None:
     coverage = CoverageDistribution(3, 2)
-    assert coverage.mean() == coverage.interval(0.9)[0] == coverage.ppf(0.5) == coverage.observed_interval(9)[0] == 1.0
+    assert (
+        coverage.mean()
+        == coverage.interval(0.9)[0]
+        == coverage.ppf(0.5)
+        == coverage.observed_interval(9)[0]
+        == 1.0
+    )
     assert (coverage.cdf(0.999), coverage.cdf(1.0), coverage.std()) == (0.0, 1.0, 0.0)

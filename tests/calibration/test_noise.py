@@ -60,7 +60,9 @@ def above(score: Score, g: np.ndarray, lower: np.ndarray) -> np.ndarray:
 
 def exact_limits(counts: np.ndarray, delta: float) -> np.ndarray:
     m = counts.sum(axis=1, keepdims=True)
-    return np.where(counts > 0, stats.beta.ppf(delta / K, np.maximum(counts, 1), m - counts + 1), 0.0)
+    return np.where(
+        counts > 0, stats.beta.ppf(delta / K, np.maximum(counts, 1), m - counts + 1), 0.0
+    )
 
 
 def anytime_limits(counts: np.ndarray, delta: float) -> np.ndarray:
@@ -73,9 +75,13 @@ def anytime_limits(counts: np.ndarray, delta: float) -> np.ndarray:
         for k, share in enumerate(row / m):
             if share > 0:
                 gap = lambda x, p=share, rho=rho: (  # noqa: E731
-                    p * (math.log(p) - x) + ((1 - p) * math.log((1 - p) / -math.expm1(x)) if p < 1 else 0.0) - rho
+                    p * (math.log(p) - x)
+                    + ((1 - p) * math.log((1 - p) / -math.expm1(x)) if p < 1 else 0.0)
+                    - rho
                 )
-                result[i, k] = math.exp(optimize.brentq(gap, math.log(share) - rho / share - 2, math.log(share)))
+                result[i, k] = math.exp(
+                    optimize.brentq(gap, math.log(share) - rho / share - 2, math.log(share))
+                )
     return result
 
 
@@ -96,7 +102,10 @@ class Slow:
 
     def bounded(self, delta: Fraction) -> float:
         bounds = self.bounds(float(delta) / 2)
-        change = [0.0 if math.isinf(f) else max(u - f, 0.0) for u, f in zip(bounds, self.scores, strict=True)]
+        change = [
+            0.0 if math.isinf(f) else max(u - f, 0.0)
+            for u, f in zip(bounds, self.scores, strict=True)
+        ]
         return quantile(self.scores, self.alpha - delta) + quantile(change, delta / 2)
 
     def chosen(self) -> float:
@@ -116,7 +125,11 @@ class Slow:
         finite = sorted(f for f, aside in pairs if aside and math.isfinite(f))
         kept = [f for f, aside in pairs if not aside]
         share = max(self.alpha - Fraction(1, len(kept) + 1), Fraction(0))
-        start = finite[min(math.floor(sum(self.aside) * (1 - share)), len(finite) - 1)] if finite else 0.0
+        start = (
+            finite[min(math.floor(sum(self.aside) * (1 - share)), len(finite) - 1)]
+            if finite
+            else 0.0
+        )
         total = sum(max(f - start, 0.0) for f in kept)
         peaks = np.maximum(above(self.score, new, np.zeros((len(new), K))) - start, 0.0)
         return [start + (total + peak) / (float(self.alpha) * (len(kept) + 1)) for peak in peaks]
@@ -157,7 +170,9 @@ def test_thresholds_are_those_of_the_oracle(name: str, model: str, votes: int) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cs.CredalSetWarning)
             made = noise(g[:N], counts[:N], score)
-            found = cs.conformalize(g[:N], counts[:N], score, noise=made).thresholds(g[N:], float(alpha))
+            found = cs.conformalize(g[:N], counts[:N], score, noise=made).thresholds(
+                g[N:], float(alpha)
+            )
         expected = slowly(Slow(score, g[:N], counts[:N], alpha), g[N:])
         assert found == pytest.approx(np.broadcast_to(expected, N_NEW), rel=2e-8, abs=1e-9)
 
@@ -165,7 +180,9 @@ def test_thresholds_are_those_of_the_oracle(name: str, model: str, votes: int) -
 # --- coverage ---
 
 
-def check_coverage(model: str, score: Score, votes: int, n_classes: int, repetitions: int, n: int, n_test: int) -> None:
+def check_coverage(
+    model: str, score: Score, votes: int, n_classes: int, repetitions: int, n: int, n_test: int
+) -> None:
     rng = np.random.default_rng([n_classes, votes])
     coverage = []
     for _ in range(repetitions):
@@ -173,7 +190,9 @@ def check_coverage(model: str, score: Score, votes: int, n_classes: int, repetit
         noise = MODELS[model][0](g[:n], counts[:n], score)
         sets = cs.conformalize(g[:n], counts[:n], score, noise=noise).predict_set(g[n:], ALPHA)
         coverage.append(sets.contains(truth[n:]).mean())
-    assert np.mean(coverage) >= 1 - ALPHA - 3 * math.sqrt(ALPHA * (1 - ALPHA) * (1 / n_test + 1 / n) / repetitions)
+    assert np.mean(coverage) >= 1 - ALPHA - 3 * math.sqrt(
+        ALPHA * (1 - ALPHA) * (1 / n_test + 1 / n) / repetitions
+    )
 
 
 @pytest.mark.slow
@@ -181,7 +200,9 @@ def check_coverage(model: str, score: Score, votes: int, n_classes: int, repetit
 @pytest.mark.parametrize("n_classes", [3, 10])
 @pytest.mark.parametrize("votes", [1, 3, 10, 100])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_true_distribution_is_covered(model: str, votes: int, n_classes: int, score: Score) -> None:
+def test_the_true_distribution_is_covered(
+    model: str, votes: int, n_classes: int, score: Score
+) -> None:
     if applies(model, score):
         check_coverage(model, score, votes, n_classes, repetitions=25, n=400, n_test=300)
 
@@ -196,7 +217,9 @@ def test_plain_calibration_fails_where_the_noise_models_hold() -> None:
     plain = cs.conformalize(g[:500], counts[:500], "tv")
     assert plain.predict_set(g[500:], ALPHA).contains(truth[500:]).mean() == 0.0
     for model, (noise, _) in MODELS.items():
-        made = cs.conformalize(g[:500], counts[:500], "tv", noise=noise(g[:500], counts[:500], "tv"))
+        made = cs.conformalize(
+            g[:500], counts[:500], "tv", noise=noise(g[:500], counts[:500], "tv")
+        )
         sets = made.predict_set(g[500:], ALPHA)
         assert sets.contains(truth[500:]).mean() == 1.0, model
         if model == "unbiased":
@@ -205,7 +228,10 @@ def test_plain_calibration_fails_where_the_noise_models_hold() -> None:
 
 @pytest.mark.parametrize(
     ("name", "model"),
-    [*product(["tv", "kl", "inner", "normalized-kl"], ["sampling-exact", "bounded"]), ("so", "sampling-exact")],
+    [
+        *product(["tv", "kl", "inner", "normalized-kl"], ["sampling-exact", "bounded"]),
+        ("so", "sampling-exact"),
+    ],
 )
 def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) -> None:
     """A million votes leave nearly no noise: coverage lies between 1 − α and 1 − α + δ, up to the draw of items."""
@@ -225,7 +251,9 @@ def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) ->
 
 
 @pytest.mark.parametrize(("is_fresh", "least", "most"), [(True, 1.0, 1.0), (False, 0.3, 0.7)])
-def test_unbiased_votes_need_new_annotators_for_each_item(is_fresh: bool, least: float, most: float) -> None:
+def test_unbiased_votes_need_new_annotators_for_each_item(
+    is_fresh: bool, least: float, most: float
+) -> None:
     """Half of the annotators always vote for the first class: one of them for all items is unbiased, and not enough."""
     rng, n, truth, covered = np.random.default_rng(0), 100, np.array([[0.5, 0.5]]), []
     certain = np.tile([1.0, 0.0], (n, 1))
@@ -244,7 +272,10 @@ def test_fair_votes_are_covered_where_markov_is_sharp() -> None:
     g = np.tile([1.0, 0.0], (2 * n, 1))
     truth = np.where(bad[:, None], [0.0, 1.0], [1.0, 0.0])
     calibration = cs.conformalize(g[:n], truth[:n], "tv", noise=cs.UnbiasedVotes(s=0.0))
-    at = {alpha: calibration.predict_set(g[n:], alpha).contains(truth[n:]).mean() for alpha in (0.11, 0.13)}
+    at = {
+        alpha: calibration.predict_set(g[n:], alpha).contains(truth[n:]).mean()
+        for alpha in (0.11, 0.13)
+    }
     assert at[0.11] == 1.0
     assert at[0.13] == 1 - bad[n:].mean()
 
@@ -257,17 +288,24 @@ def test_fair_votes_are_covered_where_markov_is_sharp() -> None:
 def test_regions_hold_the_truth(votes: int, n_classes: int) -> None:
     rng = np.random.default_rng(votes)
     for delta in (0.02, 0.2):
-        for truth in (*rng.dirichlet(np.full(n_classes, 0.3), 3), np.full(n_classes, 1 / n_classes)):
+        for truth in (
+            *rng.dirichlet(np.full(n_classes, 0.3), 3),
+            np.full(n_classes, 1 / n_classes),
+        ):
             counts = rng.multinomial(votes, truth, 2000).astype(float)
             limit = stats.binom.ppf(1 - 1e-5, 2000, delta)
             for region in REGIONS:
-                assert (lower_limits(counts, delta, region) > truth).any(axis=1).sum() <= limit, region
+                assert (lower_limits(counts, delta, region) > truth).any(axis=1).sum() <= limit, (
+                    region
+                )
             radius = total_variation_radius(np.array([votes]), n_classes, delta)
             assert (np.abs(counts / votes - truth).sum(axis=1) / 2 > radius + 1e-12).sum() <= limit
 
 
 def test_the_limits_are_clopper_pearson() -> None:
-    expected = [stats.binomtest(k, 10).proportion_ci(1 - 2 * 0.06 / 3, "exact").low for k in (3, 7, 0)]
+    expected = [
+        stats.binomtest(k, 10).proportion_ci(1 - 2 * 0.06 / 3, "exact").low for k in (3, 7, 0)
+    ]
     assert lower_limits(np.array([[3.0, 7.0, 0.0]]), 0.06)[0] == pytest.approx(expected, rel=1e-9)
 
 
@@ -333,7 +371,9 @@ def test_epsilon_is_a_tail_bound() -> None:
     mixed = np.vstack([np.tile([60, 40, 0], (990, 1)), np.tile([1, 0, 0], (10, 1))])
     found = cs.epsilon_from_counts(mixed, 0.05, "tv")
     assert found._scope == "average item"
-    assert same.epsilon < found.epsilon < 1.3 * same.epsilon, "ten items with one vote use up a fifth of delta"
+    assert same.epsilon < found.epsilon < 1.3 * same.epsilon, (
+        "ten items with one vote use up a fifth of delta"
+    )
     assert cs.epsilon_from_counts(mixed[-20:], 0.05, "tv").epsilon == pytest.approx(1.0)
 
 
@@ -351,7 +391,10 @@ def test_epsilon_is_a_tail_bound() -> None:
         (lambda: cs.FewVotes(0.0), "delta"),
         (lambda: cs.epsilon_from_counts([[0.5, 0.5]], 0.1, "tv"), "counts"),
         (lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl"), "prediction"),
-        (lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl", prediction=[[0.5, 0.5]]), "delta=0.1 needs 19"),
+        (
+            lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl", prediction=[[0.5, 0.5]]),
+            "delta=0.1 needs 19",
+        ),
         (
             lambda: cs.epsilon_from_counts(
                 np.tile([3, 2, 0], (99, 1)), 0.1, prediction=np.tile([0.5, 0.5, 0], (99, 1))
@@ -410,11 +453,18 @@ def test_guarantees_say_what_is_covered_for_whom_and_assuming_what() -> None:
     assert plain == Guarantee(votes="new items get as many votes as calibration items")
     assert "recorded label" in str(plain)
     for noise in (cs.AnnotatorSampling(0.05), cs.BoundedNoise(0.1, 0.02), cs.UnbiasedVotes()):
-        guarantee = cs.conformalize(data.distributions, data.counts, noise=noise, **options).guarantee
+        guarantee = cs.conformalize(
+            data.distributions, data.counts, noise=noise, **options
+        ).guarantee
         assert (guarantee.covers, guarantee.within) == ("true", "each group")
         assert "shift" in guarantee.items
-        assert all(part in str(guarantee) for part in ("true", "each group", guarantee.items, guarantee.votes))
-    few = cs.conformalize(data.distributions, data.counts, "brier", noise=cs.FewVotes(0.05)).guarantee
+        assert all(
+            part in str(guarantee)
+            for part in ("true", "each group", guarantee.items, guarantee.votes)
+        )
+    few = cs.conformalize(
+        data.distributions, data.counts, "brier", noise=cs.FewVotes(0.05)
+    ).guarantee
     assert (few.delta, few.items) == (0.05, "independent")
     assert "share 0.05" in str(few)
 

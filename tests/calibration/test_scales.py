@@ -25,7 +25,9 @@ FOLDS = np.arange(N) % 3
 
 
 def reference(score: Any = None, prediction: Any = FRAME) -> Any:
-    return cs.conformalize(np.asarray(prediction), COUNTS.to_numpy(), score or Wasserstein(POSITIONS))
+    return cs.conformalize(
+        np.asarray(prediction), COUNTS.to_numpy(), score or Wasserstein(POSITIONS)
+    )
 
 
 def without_names(votes: cs.Annotations) -> cs.Annotations:
@@ -33,7 +35,9 @@ def without_names(votes: cs.Annotations) -> cs.Annotations:
     return cs.Annotations.from_counts(votes.counts, classes=votes.classes, scale=SCALE)
 
 
-@pytest.mark.parametrize("prediction", [FRAME.to_numpy(), FRAME, TURNED], ids=["array", "frame", "turned"])
+@pytest.mark.parametrize(
+    "prediction", [FRAME.to_numpy(), FRAME, TURNED], ids=["array", "frame", "turned"]
+)
 @pytest.mark.parametrize("votes", [SCALED, SCALED.reorder(OTHER)], ids=["sorted", "turned"])
 def test_votes_give_an_ordinal_score_its_positions(prediction: Any, votes: Any) -> None:
     if isinstance(prediction, np.ndarray):
@@ -52,7 +56,9 @@ def test_votes_give_an_ordinal_score_its_positions(prediction: Any, votes: Any) 
 
 
 def test_a_new_order_of_the_columns_is_told() -> None:
-    with pytest.warns(cs.CredalSetWarning, match="prediction are put into the order of the scale, 'low'"):
+    with pytest.warns(
+        cs.CredalSetWarning, match="prediction are put into the order of the scale, 'low'"
+    ):
         cs.conformalize(TURNED, SCALED, "ws")
 
 
@@ -63,9 +69,15 @@ def test_the_order_of_the_classes_is_shown() -> None:
 
 
 def test_positions_of_the_score_win() -> None:
-    assert cs.conformalize(TURNED, SCALED, Wasserstein((0, 1, 2))).threshold(0.1) == reference("ws").threshold(0.1)
-    assert cs.conformalize(TURNED, SCALED, Normalized("ws")).score == Normalized(Wasserstein(POSITIONS))
-    assert cs.conformalize(TURNED, SCALED, "tv").classes == tuple(OTHER), "an order matters to ordinal scores only"
+    assert cs.conformalize(TURNED, SCALED, Wasserstein((0, 1, 2))).threshold(0.1) == reference(
+        "ws"
+    ).threshold(0.1)
+    assert cs.conformalize(TURNED, SCALED, Normalized("ws")).score == Normalized(
+        Wasserstein(POSITIONS)
+    )
+    assert cs.conformalize(TURNED, SCALED, "tv").classes == tuple(OTHER), (
+        "an order matters to ordinal scores only"
+    )
 
 
 def test_names_of_columns_of_arrays_do_not_reorder_them() -> None:
@@ -78,13 +90,19 @@ def test_other_calibrations_take_the_scale() -> None:
     cross = cs.cross_conformalize(TURNED, SCALED, FOLDS, "ws")
     assert (cross.score, cross.classes) == (Wasserstein(POSITIONS), tuple(LEVELS))
     sets = cross.predict_set([TURNED] * 3, 0.1)
-    expected = cs.cross_conformalize(FRAME.to_numpy(), COUNTS.to_numpy(), FOLDS, Wasserstein(POSITIONS))
-    np.testing.assert_array_equal(sets.threshold, expected.predict_set([FRAME.to_numpy()] * 3, 0.1).threshold)
+    expected = cs.cross_conformalize(
+        FRAME.to_numpy(), COUNTS.to_numpy(), FOLDS, Wasserstein(POSITIONS)
+    )
+    np.testing.assert_array_equal(
+        sets.threshold, expected.predict_set([FRAME.to_numpy()] * 3, 0.1).threshold
+    )
     assert cs.labels.conformalize(TURNED, SCALED, score="ws").score == Wasserstein(POSITIONS)
     for prediction in (None, TURNED):
         noise = cs.epsilon_from_counts(SCALED.reorder(OTHER), 0.1, "ws", prediction=prediction)
         plain = None if prediction is None else FRAME.to_numpy()
-        assert noise == cs.epsilon_from_counts(COUNTS.to_numpy(), 0.1, Wasserstein(POSITIONS), prediction=plain)
+        assert noise == cs.epsilon_from_counts(
+            COUNTS.to_numpy(), 0.1, Wasserstein(POSITIONS), prediction=plain
+        )
 
 
 def test_classifiers_take_order_and_positions_of_the_scale(tmp_path: Path) -> None:
@@ -100,7 +118,9 @@ def test_classifiers_take_order_and_positions_of_the_scale(tmp_path: Path) -> No
     assert clf.predict(X).tolist() == fitted.predict(X).tolist()
     clf.save(tmp_path / "model")
     for model in (clf, cs.load(tmp_path / "model", trusted=[])):
-        np.testing.assert_array_equal(model.predict_set(X).upper(), expected.predict_set(predicted).upper())
+        np.testing.assert_array_equal(
+            model.predict_set(X).upper(), expected.predict_set(predicted).upper()
+        )
         assert model.evaluate(X, SCALED, 0.1)[0]["coverage"] >= 0.9
     both = clf.compare(X, SCALED, [Wasserstein(POSITIONS), "kl"])
     prefit = cs.ConformalCredalClassifier(fitted).compare(X, SCALED, ["ws", "kl"])
@@ -110,7 +130,10 @@ def test_classifiers_take_order_and_positions_of_the_scale(tmp_path: Path) -> No
 
 def test_cross_calibrated_classifiers_take_order_and_positions_of_the_scale() -> None:
     clf = cs.ConformalCredalClassifier(LogisticRegression(), "ws")
-    made = [clf.cross_conformalize(X, votes, FOLDS).calibration_ for votes in (SCALED, SCALED.reorder(OTHER))]
+    made = [
+        clf.cross_conformalize(X, votes, FOLDS).calibration_
+        for votes in (SCALED, SCALED.reorder(OTHER))
+    ]
     assert [each.classes for each in made] == [tuple(LEVELS)] * 2
     np.testing.assert_allclose(made[0].scores, made[1].scores, rtol=1e-6)
     assert clf.predict_set(X).contains(SCALED).mean() >= 0.9

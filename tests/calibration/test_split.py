@@ -99,9 +99,13 @@ def test_labels_may_be_counts_distributions_or_annotations() -> None:
     rng = np.random.default_rng(0)
     prediction, counts = rng.dirichlet(np.ones(3), 30), rng.multinomial(7, [0.2, 0.3, 0.5], 30)
     from_counts = cs.conformalize(prediction, counts)
-    from_annotations = cs.conformalize(prediction, cs.Annotations.from_counts(counts, classes=["a", "b", "c"]))
+    from_annotations = cs.conformalize(
+        prediction, cs.Annotations.from_counts(counts, classes=["a", "b", "c"])
+    )
     assert from_counts.score.name == "kl"
-    assert from_counts.scores == pytest.approx(cs.conformalize(prediction, counts / 7).scores, abs=1e-15)
+    assert from_counts.scores == pytest.approx(
+        cs.conformalize(prediction, counts / 7).scores, abs=1e-15
+    )
     assert np.array_equal(from_counts.scores, from_annotations.scores)
     assert from_annotations.classes == ("a", "b", "c")
 
@@ -110,7 +114,9 @@ def test_classes_and_items_are_matched_by_name() -> None:
     rng = np.random.default_rng(0)
     names = [f"t{i}" for i in range(30)]
     prediction = pd.DataFrame(rng.dirichlet(np.ones(3), 30), columns=["a", "b", "c"], index=names)
-    counts = pd.DataFrame(rng.multinomial(7, [0.2, 0.3, 0.5], 30), columns=["a", "b", "c"], index=names)
+    counts = pd.DataFrame(
+        rng.multinomial(7, [0.2, 0.3, 0.5], 30), columns=["a", "b", "c"], index=names
+    )
     calibration = cs.conformalize(prediction, counts)
     assert (calibration.classes, calibration.items) == (("a", "b", "c"), tuple(names))
     shuffled = counts.iloc[::-1][["c", "a", "b"]]
@@ -134,9 +140,14 @@ def test_groups_and_weights_are_matched_by_item_name() -> None:
     names = [f"t{i}" for i in range(60)]
     prediction = pd.DataFrame(rng.dirichlet(np.ones(3), 60), index=names)
     counts = rng.multinomial(7, [0.2, 0.3, 0.5], 60)
-    groups, weights = pd.Series(np.arange(60) % 2, index=names), pd.Series(rng.random(60), index=names)
+    groups, weights = (
+        pd.Series(np.arange(60) % 2, index=names),
+        pd.Series(rng.random(60), index=names),
+    )
     plain = cs.conformalize(prediction, counts, groups=groups, weights=weights)
-    other = cs.conformalize(prediction, counts, groups=groups[::-1], weights=weights.sample(frac=1, random_state=0))
+    other = cs.conformalize(
+        prediction, counts, groups=groups[::-1], weights=weights.sample(frac=1, random_state=0)
+    )
     asked = {"groups": groups[::-1], "weights": weights[::-1]}
     expected = plain.thresholds(prediction[:9], 0.2, groups=groups[:9], weights=weights[:9])
     assert np.array_equal(other.thresholds(prediction[:9], 0.2, **asked), expected)
@@ -155,7 +166,9 @@ def test_shapes_are_checked() -> None:
 
 
 def test_empty_half_spaces_are_announced() -> None:
-    calibration = cs.conformalize(np.tile([0.98, 0.01, 0.01], (50, 1)), np.tile([1, 0, 0], (50, 1)), score="inner")
+    calibration = cs.conformalize(
+        np.tile([0.98, 0.01, 0.01], (50, 1)), np.tile([1, 0, 0], (50, 1)), score="inner"
+    )
     with pytest.warns(cs.CredalSetWarning, match="1 of 2 credal sets are empty"):
         sets = calibration.predict_set([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], 0.1)
     assert sets.is_empty().tolist() == [True, False]
@@ -168,4 +181,6 @@ def test_scores_are_not_capped() -> None:
     sharp = 1.0 + 400.0 * rng.dirichlet(np.full(3, 20.0), 500)
     calibration = cs.conformalize(sharp, labels, "so")
     assert len(np.unique(calibration.scores)) == 500
-    assert (calibration.predict_set(sharp[:20], 0.1).contains(np.eye(3), broadcast=True).sum(axis=1) < 3).all()
+    assert (
+        calibration.predict_set(sharp[:20], 0.1).contains(np.eye(3), broadcast=True).sum(axis=1) < 3
+    ).all()

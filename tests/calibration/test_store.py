@@ -14,19 +14,33 @@ from credalset.calibration.noise import NoNoise, Quantile
 from tests.conftest import SCORES, random_predictions
 
 N = 40
-NOISES = [None, cs.BoundedNoise(0.05, 0.02), cs.AnnotatorSampling(), cs.AnnotatorSampling(0.02), cs.UnbiasedVotes()]
+NOISES = [
+    None,
+    cs.BoundedNoise(0.05, 0.02),
+    cs.AnnotatorSampling(),
+    cs.AnnotatorSampling(0.02),
+    cs.UnbiasedVotes(),
+]
 KEYS, WEIGHTS = np.array(["a", "b"] * (N // 2)), np.linspace(0.5, 2.0, N)
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": ({}, {}),
     "predicted": ({"groups": "predicted"}, {}),
-    "groups and weights": ({"groups": KEYS, "weights": WEIGHTS}, {"groups": KEYS[:5], "weights": WEIGHTS[:5]}),
-    "features": ({"groups": cs.Conditional(WEIGHTS[:, None], names=["size"])}, {"groups": WEIGHTS[:5, None]}),
+    "groups and weights": (
+        {"groups": KEYS, "weights": WEIGHTS},
+        {"groups": KEYS[:5], "weights": WEIGHTS[:5]},
+    ),
+    "features": (
+        {"groups": cs.Conditional(WEIGHTS[:, None], names=["size"])},
+        {"groups": WEIGHTS[:5, None]},
+    ),
 }
 
 
 def data(score: Any = "tv", seed: int = 0) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    return random_predictions(cs.get_score(score), N, 3, rng), rng.multinomial(30, np.full(3, 1 / 3), N)
+    return random_predictions(cs.get_score(score), N, 3, rng), rng.multinomial(
+        30, np.full(3, 1 / 3), N
+    )
 
 
 def assert_same(made: Any, folder: Path, *new: Any, **asked: Any) -> Any:
@@ -35,7 +49,10 @@ def assert_same(made: Any, folder: Path, *new: Any, **asked: Any) -> Any:
     assert repr(loaded) == repr(made)
     assert loaded.guarantee == made.guarantee
     assert (loaded.classes, loaded.items) == (made.classes, made.items)
-    assert loaded.thresholds(*new, 0.3, **asked).tobytes() == made.thresholds(*new, 0.3, **asked).tobytes()
+    assert (
+        loaded.thresholds(*new, 0.3, **asked).tobytes()
+        == made.thresholds(*new, 0.3, **asked).tobytes()
+    )
     return loaded
 
 
@@ -63,9 +80,15 @@ def test_every_score_comes_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::credalset.CredalSetWarning")
 def test_other_calibrations_come_back(tmp_path: Path) -> None:
     prediction, counts = data("brier")
-    assert_same(cs.conformalize(prediction, counts, "brier", noise=cs.FewVotes(0.1)), tmp_path, prediction[:5])
+    assert_same(
+        cs.conformalize(prediction, counts, "brier", noise=cs.FewVotes(0.1)),
+        tmp_path,
+        prediction[:5],
+    )
     chosen, asked = OPTIONS["groups and weights"]
-    cross = cs.cross_conformalize(prediction, counts, np.arange(N) % 2, noise=cs.AnnotatorSampling(0.1), **chosen)
+    cross = cs.cross_conformalize(
+        prediction, counts, np.arange(N) % 2, noise=cs.AnnotatorSampling(0.1), **chosen
+    )
     loaded = assert_same(cross, tmp_path, [prediction[:5]] * 2, **asked)
     assert loaded.guaranteed_coverage(0.2) == cross.guaranteed_coverage(0.2)
     for target in ("annotator", "majority", 0.8):
@@ -94,7 +117,11 @@ def test_contradictions_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"agree|features"):
             replace(fitted, **change)
-    for change in ({"scores": np.full(3, np.nan)}, {"weights": np.full(3, -1.0)}, {"features": np.ones((2, 1))}):
+    for change in (
+        {"scores": np.full(3, np.nan)},
+        {"weights": np.full(3, -1.0)},
+        {"features": np.ones((2, 1))},
+    ):
         with pytest.raises(ValueError, match=next(iter(change))):
             Quantile(**({"scores": np.ones(3), "noise": NoNoise()} | change))
     cross = cs.cross_conformalize(*data(), np.arange(N) % 2, "tv")

@@ -96,7 +96,9 @@ def test_p_values_are_uniform_and_independent(votes: int) -> None:
 def uniform(rng: np.random.Generator) -> cs.Calibration:
     """Fifty uniform total-variation scores."""
     scores = rng.random(50)
-    return cs.conformalize(np.tile([1.0, 0.0], (50, 1)), np.column_stack([1 - scores, scores]), "tv")
+    return cs.conformalize(
+        np.tile([1.0, 0.0], (50, 1)), np.column_stack([1 - scores, scores]), "tv"
+    )
 
 
 def alarms(n_streams: int, n_items: int, false_alarm: float) -> int:
@@ -136,13 +138,21 @@ def test_resumed_streams_go_on_to_the_bit(score: Score, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     prediction = random_predictions(score, 120, 3, rng)
     labels = rng.dirichlet(np.ones(3), 120)
-    stream = cs.Stream(cs.conformalize(prediction[:60], labels[:60], score), 0.2, gamma=0.03, random_state=9)
+    stream = cs.Stream(
+        cs.conformalize(prediction[:60], labels[:60], score), 0.2, gamma=0.03, random_state=9
+    )
     stream.update(prediction[60:90], labels[60:90])
     stream.save(tmp_path / "s")
     resumed: Any = cs.load(tmp_path / "s")
     assert repr(resumed) == repr(stream)
-    assert resumed.update(prediction[90:], labels[90:]) == stream.update(prediction[90:], labels[90:])
-    assert (resumed.level, resumed.capital, resumed.peak) == (stream.level, stream.capital, stream.peak)
+    assert resumed.update(prediction[90:], labels[90:]) == stream.update(
+        prediction[90:], labels[90:]
+    )
+    assert (resumed.level, resumed.capital, resumed.peak) == (
+        stream.level,
+        stream.capital,
+        stream.peak,
+    )
 
 
 def test_a_stream_keeps_its_noise_model(tmp_path: Path) -> None:
@@ -151,12 +161,21 @@ def test_a_stream_keeps_its_noise_model(tmp_path: Path) -> None:
     stream.save(tmp_path / "s")
     loaded: Any = cs.load(tmp_path / "s")
     prediction = draw(5, rng)[0]
-    assert loaded.predict_set(prediction).threshold.tobytes() == stream.predict_set(prediction).threshold.tobytes()
+    assert (
+        loaded.predict_set(prediction).threshold.tobytes()
+        == stream.predict_set(prediction).threshold.tobytes()
+    )
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_missed": 1}, {"stakes": np.full(3, -1.0)}, {"stakes": np.ones(2)}, {"level": math.nan}, {"peak": 0.5}],
+    [
+        {"n_missed": 1},
+        {"stakes": np.full(3, -1.0)},
+        {"stakes": np.ones(2)},
+        {"level": math.nan},
+        {"peak": 0.5},
+    ],
     ids=str,
 )
 def test_a_state_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
@@ -184,7 +203,9 @@ def test_few_votes_cost_a_stream_nothing_per_item() -> None:
 
 def pickled_sizes(thing: Any) -> dict[str, int]:
     """The size of what each part of a calibration holds, caches included."""
-    return {repr(fit): len(pickle.dumps(vars(fit))) for fit in thing.fitted.fits} | {"all": len(pickle.dumps(thing))}
+    return {repr(fit): len(pickle.dumps(vars(fit))) for fit in thing.fitted.fits} | {
+        "all": len(pickle.dumps(thing))
+    }
 
 
 def test_refusals() -> None:

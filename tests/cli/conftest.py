@@ -75,9 +75,13 @@ def items() -> list[str]:
 @pytest.fixture(scope="session")
 def predictions(data: Any, items: list[str]) -> Any:
     """Predictions with a group and a text for each item, the classes in another order than that of the votes."""
-    frame = pd.DataFrame(0.9 * data.distributions + 0.1 / 3, columns=CLASSES)[["yes", "no", "perhaps"]]
+    frame = pd.DataFrame(0.9 * data.distributions + 0.1 / 3, columns=CLASSES)[
+        ["yes", "no", "perhaps"]
+    ]
     frame.insert(0, "task", items)
-    return frame.assign(topic=np.where(np.arange(2 * N) % 3, "a", "b"), says=[f"text {i}" for i in range(2 * N)])
+    return frame.assign(
+        topic=np.where(np.arange(2 * N) % 3, "a", "b"), says=[f"text {i}" for i in range(2 * N)]
+    )
 
 
 @pytest.fixture

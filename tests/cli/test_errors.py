@@ -85,7 +85,9 @@ def test_bad_predictions(command: str, fault: str, files: Path, run: Run) -> Non
         "calibrate": ["calibrate", "test.csv", "votes.csv", "-o", "result", *TABLE],
         "predict": ["predict", "made", "test.csv", "-o", "result"],
     }[command]
-    said = run(*(w if w != "result" or command == "calibrate" else "result.csv" for w in words), code=2).err
+    said = run(
+        *(w if w != "result" or command == "calibrate" else "result.csv" for w in words), code=2
+    ).err
     assert word in said
     assert not list(files.glob("*result*"))
 
@@ -115,7 +117,10 @@ def test_rounded_predictions_are_renormalised(files: Path, run: Run) -> None:
 
 def test_nested_probabilities(files: Path, run: Run) -> None:
     rows = pd.read_csv("calibration.csv")
-    records = [{"task": r.task, "probs": {"no": r.no, "perhaps": r.perhaps, "yes": r.yes}} for r in rows.itertuples()]
+    records = [
+        {"task": r.task, "probs": {"no": r.no, "perhaps": r.perhaps, "yes": r.yes}}
+        for r in rows.itertuples()
+    ]
     pd.DataFrame(records).to_json("judge.jsonl", orient="records", lines=True, double_precision=15)
     run("calibrate", "judge.jsonl", "votes.csv", "-o", "nested")
     run("calibrate", "calibration.csv", "votes.csv", "-o", "flat", *TABLE)
@@ -124,19 +129,41 @@ def test_nested_probabilities(files: Path, run: Run) -> None:
 
 def test_nothing_is_overwritten_unasked(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
-    assert "--overwrite" in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
-    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--score", "tv", "--overwrite", *TABLE)
+    assert (
+        "--overwrite"
+        in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    )
+    run(
+        "calibrate",
+        "calibration.csv",
+        "votes.csv",
+        "-o",
+        "made",
+        "--score",
+        "tv",
+        "--overwrite",
+        *TABLE,
+    )
     assert cs.load("made").score.name == "tv"
 
 
 @pytest.mark.parametrize(
     ("words", "name"),
     [
-        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--score", "nonsense"], "nonsense"),
-        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--noise", "nonsense"], "--noise"),
+        (
+            ["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--score", "nonsense"],
+            "nonsense",
+        ),
+        (
+            ["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--noise", "nonsense"],
+            "--noise",
+        ),
         (["calibrate", "calibration.csv", "votes.csv", "-o", "no/such/folder"], "folder"),
         (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--futility", "0.1"], "--lead"),
-        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--hold-out", "30"], "--hold-out"),
+        (
+            ["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--hold-out", "30"],
+            "--hold-out",
+        ),
         (["check", "nowhere", "test.csv", "votes.csv"], "nowhere"),
         (["import", "votes.csv", "-o", "x.csv", "--rename", "nonsense"], "--rename"),
         (["predict"], "calibration"),
@@ -162,7 +189,10 @@ def test_help_fits_a_screen(run: Run) -> None:
 
 def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None:
     frame(lambda f: f.assign(task="\x1b[31m" + f.task))(files / "votes.csv")
-    assert "\x1b" not in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    assert (
+        "\x1b"
+        not in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    )
     frame(lambda f: f.assign(label="\x1b[31m\u202e" + f.label))(files / "votes.csv")
     shown = run("agree", "votes.csv", "--n-resamples", 0).out
     assert "\\x1b[31m\\u202e" in shown
@@ -173,7 +203,17 @@ def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None
 @pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 1.0, 1.5])
 def test_interrupted_at_any_moment(after: float, files: Path) -> None:
     """Also while modules are imported: exit code 130, one line at most, nothing half-written."""
-    command = [sys.executable, "-c", BEGIN, "calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE]
+    command = [
+        sys.executable,
+        "-c",
+        BEGIN,
+        "calibrate",
+        "calibration.csv",
+        "votes.csv",
+        "-o",
+        "made",
+        *TABLE,
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=files, text=True, **pipes) as process:  # type: ignore[call-overload]
         assert process.stdout.readline() == "begun\n"
@@ -195,7 +235,9 @@ LOSES = {
 @pytest.mark.parametrize("place", LOSES)
 def test_an_interrupt_is_not_lost(place: str, tmp_path: Path) -> None:
     """Finalizers, compiled modules and event loops swallow exceptions; what is half-written is removed all the same."""
-    body = f"with _files.staged(pathlib.Path('table.csv')):\n{textwrap.indent(LOSES[place], '    ')}\n"
+    body = (
+        f"with _files.staged(pathlib.Path('table.csv')):\n{textwrap.indent(LOSES[place], '    ')}\n"
+    )
     (tmp_path / "place.py").write_text(
         "import os, pathlib, signal, credalset.cli as cli, credalset.cli.app as app\n"
         "from credalset import _files\n"
@@ -204,8 +246,13 @@ def test_an_interrupt_is_not_lost(place: str, tmp_path: Path) -> None:
         "app.main = main\n"
         "cli.run()\n"
     )
-    done = subprocess.run([sys.executable, "-m", "place"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "error: interrupted; no file was left half-written.\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "place"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        130,
+        "error: interrupted; no file was left half-written.\n",
+    )
     assert not list(tmp_path.glob(".*")) + list(tmp_path.glob("table*"))
 
 
@@ -216,8 +263,21 @@ def test_interrupted_while_workers_start_or_work(moment: str, files: Path, run: 
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     table = pa.Table.from_pandas(pd.concat([pd.read_csv("test.csv")] * 20))
     parquet.write_table(table, "test.parquet", row_group_size=4)
-    command = [sys.executable, "-m", "credalset", "predict", "made", "test.parquet", "-o", "sets/", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=files, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "credalset",
+        "predict",
+        "made",
+        "test.parquet",
+        "-o",
+        "sets/",
+        "--workers",
+        "2",
+    ]
+    process = subprocess.Popen(
+        command, cwd=files, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     children = psutil.Process(process.pid).children
     while process.poll() is None and not (files / "sets" / "_parts").exists():
         time.sleep(0.05)
@@ -234,7 +294,9 @@ def test_clusters_that_fail(files: Path, run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("credalset.io.dask.PATIENCE", 3.0)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     pd.read_csv("test.csv").to_parquet("test.parquet")
-    said = run("predict", "made", "test.parquet", "-o", "sets/", "--scheduler", "tcp://127.0.0.1:9", code=3).err
+    said = run(
+        "predict", "made", "test.parquet", "-o", "sets/", "--scheduler", "tcp://127.0.0.1:9", code=3
+    ).err
     assert "127.0.0.1:9" in said
 
 
@@ -244,7 +306,9 @@ def test_models_that_need_trust_go_to_folders(where: list[str], files: Path, run
     table = pd.read_csv("features.csv").set_index("task")
     model = cs.ConformalCredalClassifier(DecisionTreeClassifier(max_depth=3))
     votes = cs.Annotations.read("votes.csv")
-    model.fit(table[::2], votes.align(table[::2].index)).conformalize(table[1::2], votes.align(table[1::2].index))
+    model.fit(table[::2], votes.align(table[::2].index)).conformalize(
+        table[1::2], votes.align(table[1::2].index)
+    )
     model.save("model")
     pd.read_csv("new-features.csv").to_parquet("new.parquet")
     words = ["predict", "model", "new.parquet", "-o", "sets/", "--ask", "width", *where]
@@ -270,17 +334,26 @@ def test_a_full_disk_is_named(files: Path, run: Run, monkeypatch: pytest.MonkeyP
     assert "train.csv: the disk is full" in run("demo", "--n-items", 300, code=2).err
     with monkeypatch.context() as patch:
         patch.setattr("credalset.cli.demo._write_files", lambda _: None)
-        assert "train-votes.csv: no such file" in run("demo", "--n-items", 300, code=2).err, "of a command in the demo"
+        assert "train-votes.csv: no such file" in run("demo", "--n-items", 300, code=2).err, (
+            "of a command in the demo"
+        )
     with open("/dev/full", "w") as stdout:
         command = [sys.executable, "-m", "credalset", "agree", "votes.csv", "--n-resamples", "0"]
-        done = subprocess.run(command, cwd=files, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=files, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert (done.returncode, "standard output: the disk is full" in done.stderr) == (2, True)
 
 
 def test_an_empty_pipe_end_is_fine(files: Path) -> None:
     words = "-m credalset agree votes.csv --n-resamples 0"
     done = subprocess.run(
-        f"{sys.executable} {words} | head -1", shell=True, cwd=files, capture_output=True, text=True, check=False
+        f"{sys.executable} {words} | head -1",
+        shell=True,
+        cwd=files,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr

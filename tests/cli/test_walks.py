@@ -40,7 +40,9 @@ def calibrate(files: Path) -> None:
 
 
 def test_votes_from_a_table_pass_through_few_files() -> None:
-    table = pd.DataFrame({"task": list("aabb"), "worker": list("xyxy"), "label": ["no", "yes", "no", "no"]})
+    table = pd.DataFrame(
+        {"task": list("aabb"), "worker": list("xyxy"), "label": ["no", "yes", "no", "no"]}
+    )
     assert len(walk(lambda: cs.Annotations.from_table(table))) <= 5
 
 
@@ -52,7 +54,9 @@ def test_calibrate_opens_each_input_once(files: Path) -> None:
     opened: Counter[str] = Counter()
     watched = True
 
-    def look(event: str, arguments: tuple[Any, ...]) -> None:  # audit hooks stay for the life of the process
+    def look(
+        event: str, arguments: tuple[Any, ...]
+    ) -> None:  # audit hooks stay for the life of the process
         if watched and event == "open":
             opened[Path(str(arguments[0])).name] += 1
 

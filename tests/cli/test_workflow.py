@@ -19,7 +19,9 @@ from tests.cli.conftest import CLASSES, N, Run, long_table
 WRITE = {
     "csv": lambda frame, path: frame.to_csv(path, index=False),
     "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
-    "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
+    "jsonl": lambda frame, path: frame.to_json(
+        path, orient="records", lines=True, double_precision=15
+    ),
     "parquet": lambda frame, path: frame.to_parquet(path),
 }
 TABLE = ["--columns", "no,perhaps,yes"]
@@ -34,17 +36,28 @@ def label_studio(items: list[str], counts: np.ndarray) -> list[dict[str, Any]]:
                 "id": 100 * i + j,
                 "completed_by": j,
                 "was_cancelled": False,
-                "result": [{"from_name": "l", "to_name": "t", "type": "choices", "value": {"choices": [CLASSES[k]]}}],
+                "result": [
+                    {
+                        "from_name": "l",
+                        "to_name": "t",
+                        "type": "choices",
+                        "value": {"choices": [CLASSES[k]]},
+                    }
+                ],
             }
             for j, k in enumerate(np.repeat(np.arange(3), row))
         ]
-        annotations.append({"id": 100 * i + 99, "completed_by": 99, "was_cancelled": True, "result": []})
+        annotations.append(
+            {"id": 100 * i + 99, "completed_by": 99, "was_cancelled": True, "result": []}
+        )
         tasks.append({"id": item, "data": {"text": item}, "annotations": annotations})
     return tasks
 
 
 @pytest.mark.parametrize("kind", WRITE)
-def test_from_an_export_to_a_verdict(kind: str, run: Run, data: Any, items: list[str], predictions: Any) -> None:
+def test_from_an_export_to_a_verdict(
+    kind: str, run: Run, data: Any, items: list[str], predictions: Any
+) -> None:
     Path("export.json").write_text(json.dumps(label_studio(items, data.counts)))
     plain = predictions.drop(columns=["topic", "says"])
     WRITE[kind](plain.iloc[:N], f"calibration.{kind}")
@@ -87,7 +100,17 @@ def test_a_model_of_features_and_one_of_texts(files: Path, run: Run) -> None:
     texts = pd.read_csv("calibration.csv")[["task", "says"]]
     texts.to_csv("texts.csv", index=False)
     assert "TF-IDF" in run("fit", "texts.csv", "votes.csv", "-o", "text-model").err
-    run("predict", "text-model", "texts.csv", "-o", "of-texts.csv", "--keep", "says", "--ask", "width")
+    run(
+        "predict",
+        "text-model",
+        "texts.csv",
+        "-o",
+        "of-texts.csv",
+        "--keep",
+        "says",
+        "--ask",
+        "width",
+    )
     assert pd.read_csv("of-texts.csv").says.tolist() == texts.says.tolist()
 
 
@@ -102,7 +125,12 @@ def test_groups(files: Path, run: Run) -> None:
 def test_the_review_queue_is_a_column(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     run("predict", "made", "test.csv", "-o", "sets.csv", "--ask", "action")
-    expected = cs.load("made").predict_set(pd.read_csv("test.csv").set_index("task")[CLASSES], 0.1).queue().action
+    expected = (
+        cs.load("made")
+        .predict_set(pd.read_csv("test.csv").set_index("task")[CLASSES], 0.1)
+        .queue()
+        .action
+    )
     assert pd.read_csv("sets.csv").action.tolist() == expected.tolist()
 
 
@@ -130,7 +158,9 @@ def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     "options", [[], ["--in-hand", "0,3"], ["--groups", "topic"]], ids=["plain", "in hand", "groups"]
 )
-def test_items_held_out_of_one_file_are_tested(options: list[str], files: Path, run: Run, predictions: Any) -> None:
+def test_items_held_out_of_one_file_are_tested(
+    options: list[str], files: Path, run: Run, predictions: Any
+) -> None:
     predictions.to_csv("all.csv", index=False)
     words = ["calibrate", "all.csv", "votes.csv", *TABLE, *options, "-o"]
     assert "96 of 320" in run(*words, "made", "--hold-out", 0.3).err
@@ -152,7 +182,10 @@ def test_items_held_out_of_one_file_are_tested(options: list[str], files: Path, 
 def test_items_held_out_of_a_fit_are_tested(files: Path, run: Run) -> None:
     run("fit", "features.csv", "votes.csv", "-o", "model", "--hold-out", 0.5)
     assert (
-        json.loads(run("check", "model", "features.csv", "votes.csv", "--json", code=1).out)["rows"][0]["n"] == N // 2
+        json.loads(run("check", "model", "features.csv", "votes.csv", "--json", code=1).out)[
+            "rows"
+        ][0]["n"]
+        == N // 2
     )
 
 
@@ -167,7 +200,18 @@ def test_a_page(files: Path, run: Run) -> None:
     test = pd.read_csv("test.csv")
     test.assign(says="<script>alert(1)</script>").to_csv("test.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
-    run("report", "made", "test.csv", "votes.csv", "-o", "page.html", "--texts", "says", "--groups", "topic")
+    run(
+        "report",
+        "made",
+        "test.csv",
+        "votes.csv",
+        "-o",
+        "page.html",
+        "--texts",
+        "says",
+        "--groups",
+        "topic",
+    )
     page = Path("page.html").read_text()
     assert "<script>alert" not in page
     assert "t300" in page
@@ -181,14 +225,39 @@ def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> No
         noise = np.random.default_rng(len(name)).dirichlet(np.ones(3), len(table))
         table[CLASSES] = 0.3 * table[CLASSES] + 0.7 * noise
         table.to_csv(name, index=False)
-    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+    some = np.array(
+        [
+            np.random.default_rng(i).multivariate_hypergeometric(c, 3)
+            for i, c in enumerate(data.counts[N:])
+        ]
+    )
     long_table(items[N:], some).to_csv("so-far.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     run("predict", "made", "test.csv", "-o", "none.csv", "--ask", "width")
-    run("predict", "made", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "three.csv", "--ask", "width")
+    run(
+        "predict",
+        "made",
+        "test.csv",
+        "--votes-in-hand",
+        "so-far.csv",
+        "-o",
+        "three.csv",
+        "--ask",
+        "width",
+    )
     widths = [pd.read_csv(name).width.mean() for name in ("none.csv", "three.csv")]
     assert widths[1] < widths[0]
-    run("plan", "made", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "tasks.csv", "--texts", "says")
+    run(
+        "plan",
+        "made",
+        "test.csv",
+        "--votes-in-hand",
+        "so-far.csv",
+        "-o",
+        "tasks.csv",
+        "--texts",
+        "says",
+    )
     tasks = pd.read_csv("tasks.csv")
     assert {"task", "text", "votes", "further_votes"} <= set(tasks)
     assert 0 < len(tasks) < N
@@ -197,15 +266,31 @@ def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> No
     run("plan", "made", "tickets.csv", "--id", "ticket", "-o", "tickets-to-ask.csv")
     assert pd.read_csv("tickets-to-ask.csv").columns[0] == "ticket"
     pd.read_csv("test.csv").rename(columns={"task": "votes"}).to_csv("tickets.csv", index=False)
-    assert "'votes'" in run("plan", "made", "tickets.csv", "--id", "votes", "-o", "none-to-ask.csv", code=2).err
+    assert (
+        "'votes'"
+        in run("plan", "made", "tickets.csv", "--id", "votes", "-o", "none-to-ask.csv", code=2).err
+    )
     again = ["plan", "made", "test.csv", "-o", "tasks.csv", "--overwrite", "--json"]
     planned = json.loads(run(*again).out)
     assert planned["votes"]["low"] <= planned["votes"]["mean"] <= planned["votes"]["high"]
-    assert json.loads(run(*again, "--futility", 0.3).out)["votes"]["mean"] < planned["votes"]["mean"]
+    assert (
+        json.loads(run(*again, "--futility", 0.3).out)["votes"]["mean"] < planned["votes"]["mean"]
+    )
 
 
 def test_a_policy_as_a_whole(files: Path, run: Run) -> None:
-    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--lead", 2, "--max-votes", 10, *TABLE)
+    run(
+        "calibrate",
+        "calibration.csv",
+        "votes.csv",
+        "-o",
+        "made",
+        "--lead",
+        2,
+        "--max-votes",
+        10,
+        *TABLE,
+    )
     assert "policy" in repr(cs.load("made"))
     plan = ["plan", "made", "test.csv", "-o", "tasks.csv"]
     assert "its own policy" in run(*plan, "--max-votes", 5, code=2).err
@@ -227,9 +312,17 @@ def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
 
 
 def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
-    Path("export.json").write_text(json.dumps(label_studio(["7", "8"], np.array([[2, 1, 0], [0, 0, 3]]))))
+    Path("export.json").write_text(
+        json.dumps(label_studio(["7", "8"], np.array([[2, 1, 0], [0, 0, 3]])))
+    )
     assert "'id': '7', '8'" in run("import", "export.json", "-o", "a.csv").err
-    rows = [("x1", "u", "Yes "), ("x1", "v", "no"), ("x1", "v", "yes"), ("x2", "u", None), ("x3", None, "no")]
+    rows = [
+        ("x1", "u", "Yes "),
+        ("x1", "v", "no"),
+        ("x1", "v", "yes"),
+        ("x2", "u", None),
+        ("x3", None, "no"),
+    ]
     pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("votes.csv", index=False)
     said = run("import", "votes.csv", "-o", "b.csv", "--tidy").err
     notes = [line for line in said.splitlines() if line.startswith("note: 1 ")]
@@ -246,7 +339,11 @@ def test_import_writes_times_that_every_command_reads(run: Run) -> None:
     with Path("votes.csv").open("a") as more:
         more.write("1,u,a,2025-01-30T08:00:00\n")
     run("agree", "votes.csv", "--n-resamples", 0)
-    assert cs.Annotations.read("votes.csv").table["time"] == ["2025-02-02T00:00:00", "2025-03-03T00:00:00", None]
+    assert cs.Annotations.read("votes.csv").table["time"] == [
+        "2025-02-02T00:00:00",
+        "2025-03-03T00:00:00",
+        None,
+    ]
 
 
 def test_import_of_a_wide_table_without_names_of_annotators(run: Run) -> None:
@@ -256,47 +353,75 @@ def test_import_of_a_wide_table_without_names_of_annotators(run: Run) -> None:
 
 
 def test_import_of_fields_within_objects(run: Run) -> None:
-    rows = [{"id": i, "by": {"name": w}, "answer": {"label": i % 2 * w, "why": "."}} for i in range(4) for w in (0, 1)]
+    rows = [
+        {"id": i, "by": {"name": w}, "answer": {"label": i % 2 * w, "why": "."}}
+        for i in range(4)
+        for w in (0, 1)
+    ]
     Path("judge.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run("import", "judge.jsonl", "-o", "votes.csv", "--label", "answer.label", "--worker", "by.name")
+    run(
+        "import", "judge.jsonl", "-o", "votes.csv", "--label", "answer.label", "--worker", "by.name"
+    )
     votes = cs.Annotations.read("votes.csv")
     assert (votes.classes, votes.workers) == (("0", "1"), ("0", "1"))
     np.testing.assert_array_equal(votes.counts, [[2, 0], [1, 1]] * 2)
-    assert "'answer.what'" in run("import", "judge.jsonl", "-o", "x.csv", "--label", "answer.what", code=2).err
+    assert (
+        "'answer.what'"
+        in run("import", "judge.jsonl", "-o", "x.csv", "--label", "answer.what", code=2).err
+    )
 
 
 def test_labels_with_dots_are_no_objects(run: Run) -> None:
-    rows = [(i, w, label) for i in range(60) for w, label in enumerate(["0", "0.5", "1"][: 2 + i % 2])]
+    rows = [
+        (i, w, label) for i in range(60) for w, label in enumerate(["0", "0.5", "1"][: 2 + i % 2])
+    ]
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_csv("votes.csv", index=False)
     run("import", "votes.csv", "-o", "shares.csv", "--values", "smoothed")
     run("calibrate", "shares.csv", "votes.csv", "-o", "made")
     assert cs.load("made").classes == ("0", "0.5", "1")
 
 
-def test_labels_of_judges_become_predictions(files: Path, run: Run, data: Any, items: list[str]) -> None:
+def test_labels_of_judges_become_predictions(
+    files: Path, run: Run, data: Any, items: list[str]
+) -> None:
     labels = np.array(CLASSES)[[data.distributions.argmax(axis=1)] * 3]
     labels[2, ::7] = "no"  # the third judge differs at times
-    records = [{"pair": item, "a": a, "b": b, "c": c} for item, a, b, c in zip(items, *labels.tolist(), strict=True)]
+    records = [
+        {"pair": item, "a": a, "b": b, "c": c}
+        for item, a, b, c in zip(items, *labels.tolist(), strict=True)
+    ]
     Path("labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     table = ["labels.jsonl", "--kind", "wide", "--task", "pair", "--worker", "a,b,c"]
     run("import", *table, "-o", "shares.csv", "--values", "smoothed")
     shares = pd.read_csv("shares.csv", index_col="item")
     named = dict(zip(items, labels.T.tolist(), strict=True))
-    expected = [[(named[item].count(k) + 0.5) / 4.5 for k in shares.columns] for item in shares.index]
+    expected = [
+        [(named[item].count(k) + 0.5) / 4.5 for k in shares.columns] for item in shares.index
+    ]
     np.testing.assert_allclose(shares.to_numpy(), expected)
     run("calibrate", "shares.csv", "votes.csv", "-o", "made", "--hold-out", 0.5)
     run("check", "made", "shares.csv", "votes.csv")
     assert "values" in run("import", *table, "-o", "other.csv", "--values", "smooth", code=2).err
     pd.DataFrame({"task": [1, 1], "label": ["item", "b"]}).to_csv("named.csv", index=False)
-    assert "'item'" in run("import", "named.csv", "-o", "other.csv", "--values", "smoothed", code=2).err
+    assert (
+        "'item'"
+        in run("import", "named.csv", "-o", "other.csv", "--values", "smoothed", code=2).err
+    )
     assert not Path("other.csv").exists()
     run("calibrate", "calibration.csv", "votes.csv", "-o", "plain")
     for option in ("--groups", "--weights"):
-        assert "'region'" in run("predict", "plain", "test.csv", "-o", "x.csv", option, "region", code=2).err
-    assert "weights" in run("check", "plain", "test.csv", "votes.csv", "--weights", "yes", code=2).err
+        assert (
+            "'region'"
+            in run("predict", "plain", "test.csv", "-o", "x.csv", option, "region", code=2).err
+        )
+    assert (
+        "weights" in run("check", "plain", "test.csv", "votes.csv", "--weights", "yes", code=2).err
+    )
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")]
+)
 def test_import_of_nothing(name: str, text: str, run: Run) -> None:
     Path(name).write_text(text)
     assert name in run("import", name, "-o", "votes.csv", code=2).err
@@ -336,21 +461,42 @@ def test_the_demo(run: Run) -> None:
     assert [path.name for path in Path("other").iterdir()] == ["mine.txt"]
 
 
-def test_votes_in_hand_that_match_nothing_or_come_twice(files: Path, run: Run, data: Any, items: list[str]) -> None:
-    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+def test_votes_in_hand_that_match_nothing_or_come_twice(
+    files: Path, run: Run, data: Any, items: list[str]
+) -> None:
+    some = np.array(
+        [
+            np.random.default_rng(i).multivariate_hypergeometric(c, 3)
+            for i, c in enumerate(data.counts[N:])
+        ]
+    )
     long_table(items[N:], some).to_csv("so-far.csv", index=False)
     long_table([f"z{item}" for item in items[N:]], some).to_csv("others.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     assert (
-        "no item" in run("predict", "made", "test.csv", "--votes-in-hand", "others.csv", "-o", "sets.csv", code=2).err
+        "no item"
+        in run(
+            "predict", "made", "test.csv", "--votes-in-hand", "others.csv", "-o", "sets.csv", code=2
+        ).err
     )
     assert not Path("sets.csv").exists()
-    said = run("check", "made", "test.csv", "votes.csv", "--votes-in-hand", "so-far.csv", code=2).err
+    said = run(
+        "check", "made", "test.csv", "votes.csv", "--votes-in-hand", "so-far.csv", code=2
+    ).err
     assert "votes in hand" in said
     run("calibrate", "calibration.csv", "votes.csv", "-o", "plain", *TABLE)
     assert (
         "--in-hand"
-        in run("predict", "plain", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "sets.csv", code=2).err
+        in run(
+            "predict",
+            "plain",
+            "test.csv",
+            "--votes-in-hand",
+            "so-far.csv",
+            "-o",
+            "sets.csv",
+            code=2,
+        ).err
     )
 
 
@@ -359,10 +505,21 @@ def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: An
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     loaded = cs.load("made")
     order = [CLASSES.index(name) for name in loaded.classes]
-    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+    some = np.array(
+        [
+            np.random.default_rng(i).multivariate_hypergeometric(c, 3)
+            for i, c in enumerate(data.counts[N:])
+        ]
+    )
     new = pd.read_csv("test.csv")
     new.assign(votes=list(some[:, order])).to_parquet("new.parquet", row_group_size=60)
-    cs.distributed.score_parquet("new.parquet", "sets", cs.Scorer("made", votes="votes", ask=["width"]))
-    found = pd.concat(pd.read_parquet(path) for path in sorted(Path("sets").glob("*.parquet"))).set_index("task")
-    expected = loaded.predict_set(new.set_index("task")[list(loaded.classes)], some[:, order]).width()
+    cs.distributed.score_parquet(
+        "new.parquet", "sets", cs.Scorer("made", votes="votes", ask=["width"])
+    )
+    found = pd.concat(
+        pd.read_parquet(path) for path in sorted(Path("sets").glob("*.parquet"))
+    ).set_index("task")
+    expected = loaded.predict_set(
+        new.set_index("task")[list(loaded.classes)], some[:, order]
+    ).width()
     assert found.loc[new.task, "width"].to_numpy() == pytest.approx(expected, abs=1e-12)

@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 DATA = Path(os.environ.get("CREDALSET_DATA", Path(__file__).parents[3] / "shared" / "data"))
 needs_data = pytest.mark.skipif(
-    not (DATA / "cifar10h_model_a.npz").is_file(), reason="the third-party data are not here (CREDALSET_DATA)"
+    not (DATA / "cifar10h_model_a.npz").is_file(),
+    reason="the third-party data are not here (CREDALSET_DATA)",
 )
 
 
@@ -34,7 +35,9 @@ def on_faces(n, n_classes, n_votes, rng):
     p = rng.dirichlet(np.ones(n_classes), n)
     first = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     second = rng.integers(n_classes, size=n)
-    truth = 0.5 * (np.eye(n_classes)[first] + np.eye(n_classes)[np.where(rng.random(n) < 0.4, second, first)])
+    truth = 0.5 * (
+        np.eye(n_classes)[first] + np.eye(n_classes)[np.where(rng.random(n) < 0.4, second, first)]
+    )
     return p, np.stack([rng.multinomial(n_votes, row) for row in truth]), truth
 
 
@@ -76,12 +79,20 @@ def load_cifar10h():
 
 def load_chaosnli():
     """Predictions of a linear model on RoBERTa logits for the items that did not train it."""
-    with np.load(DATA / "chaosnli_snli_mnli_roberta.npz") as file, np.load(DATA / "chaosnli_snli_mnli.npz") as votes:
+    with (
+        np.load(DATA / "chaosnli_snli_mnli_roberta.npz") as file,
+        np.load(DATA / "chaosnli_snli_mnli.npz") as votes,
+    ):
         known = file["has_roberta"]
-        logits, counts = file["roberta_logits"][known].astype(float), votes["counts"][known].astype(int)
+        logits, counts = (
+            file["roberta_logits"][known].astype(float),
+            votes["counts"][known].astype(int),
+        )
     features = np.hstack([logits.reshape(-1, 9), softmax(logits, axis=2).reshape(-1, 9)])
     order = np.random.default_rng(0).permutation(len(counts))
     train, rest = order[:600], order[600:]
     labels, weights = np.tile(np.arange(3), 600), counts[train].ravel() / 100
-    model = LogisticRegression(C=0.1, max_iter=500).fit(np.repeat(features[train], 3, axis=0), labels, weights)
+    model = LogisticRegression(C=0.1, max_iter=500).fit(
+        np.repeat(features[train], 3, axis=0), labels, weights
+    )
     return model.predict_proba(features[rest]), counts[rest]

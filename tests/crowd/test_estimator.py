@@ -33,7 +33,9 @@ def test_it_is_an_estimator(crowd):
         cs.DirichletCrowd().predict([[0.5, 0.5]])
 
 
-@pytest.mark.parametrize("params", [{"n_components": 0}, {"n_consensus": -1}, {"max_iter": 0}, {"n_components": 1.5}])
+@pytest.mark.parametrize(
+    "params", [{"n_components": 0}, {"n_consensus": -1}, {"max_iter": 0}, {"n_components": 1.5}]
+)
 def test_parameters_are_validated_when_fitting(params, data):
     with pytest.raises((ValueError, TypeError), match=next(iter(params))):
         cs.DirichletCrowd(**params).fit(data[0], data[1])
@@ -56,7 +58,9 @@ def test_layers_of_consensus_are_chosen_by_the_votes():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(4), 1500)
     first = (p.cumsum(axis=1) < rng.random((1500, 1))).sum(axis=1)
-    strength = np.where(rng.random(1500) < 0.5, 200.0, 3.0)[:, None]  # nearly unanimous, or a mere tendency
+    strength = np.where(rng.random(1500) < 0.5, 200.0, 3.0)[
+        :, None
+    ]  # nearly unanimous, or a mere tendency
     truth = np.stack([rng.dirichlet(row) for row in strength * np.eye(4)[first] + 0.5])
     for n_votes, layers in ((1, 1), (40, 2)):
         counts = np.stack([rng.multinomial(n_votes, row) for row in truth])
@@ -112,14 +116,25 @@ def test_votes_numbered_in_another_order_are_warned_of(crowd, data, rows, column
 def test_one_table_of_votes_serves_all_items(data):
     """Votes on further items are not used; to learn from items, all need votes."""
     p, votes = frames(data, slice(0, 900))
-    crowd, alone = (cs.DirichletCrowd(max_iter=20).fit(p[:300], each) for each in (votes, votes[:300]))
+    crowd, alone = (
+        cs.DirichletCrowd(max_iter=20).fit(p[:300], each) for each in (votes, votes[:300])
+    )
     np.testing.assert_array_equal(crowd.law_.theta, alone.law_.theta)
     policy = cs.VotingPolicy(crowd, max_votes=5)
     for made in (crowd.conformalize, policy.conformalize):
         assert made(p[300:600], votes).items == tuple(p.index[300:600])
-    np.testing.assert_array_equal(crowd.predict(p[600:], votes), crowd.predict(p[600:], votes[600:]))
+    np.testing.assert_array_equal(
+        crowd.predict(p[600:], votes), crowd.predict(p[600:], votes[600:])
+    )
     assert len(policy.forecast(p[600:], votes).votes) == 300
-    for use in (crowd.fit, crowd.check, crowd.conformalize, policy.replay, policy.compare, policy.conformalize):
+    for use in (
+        crowd.fit,
+        crowd.check,
+        crowd.conformalize,
+        policy.replay,
+        policy.compare,
+        policy.conformalize,
+    ):
         with pytest.raises(ValueError, match="item 899"):
             use(p[300:], votes[:899])
 
@@ -132,7 +147,9 @@ def test_the_text_says_whether_it_is_fitted(crowd):
 def test_annotations_are_votes(data):
     rows = [(f"item {i}", w, "ab"[w % 2]) for i in range(20) for w in range(1 + i % 3)]
     votes = cs.Annotations.from_table(pd.DataFrame(rows, columns=["task", "worker", "label"]))
-    p = pd.DataFrame(np.full((20, 2), 0.5), index=[f"item {i}" for i in range(20)], columns=["a", "b"])
+    p = pd.DataFrame(
+        np.full((20, 2), 0.5), index=[f"item {i}" for i in range(20)], columns=["a", "b"]
+    )
     crowd = cs.DirichletCrowd().fit(p, votes)
     assert crowd.predict(p, votes)[0, 0] > 0.5
     assert set(crowd.items_) == set(p.index)
@@ -180,7 +197,9 @@ def test_the_check_accepts_a_crowd_that_fits():
     rng = np.random.default_rng(3)
     p, counts, _ = make_crowd(4000, 3, rng.integers(1, 8, 4000), rng)
     crowd = cs.DirichletCrowd().fit(p[:2000], counts[:2000])
-    values = [crowd.check(p[2000:], counts[2000:], n_simulations=99, random_state=s) for s in range(10)]
+    values = [
+        crowd.check(p[2000:], counts[2000:], n_simulations=99, random_state=s) for s in range(10)
+    ]
     assert np.median([found.p_value for found in values]) > 0.05
     predicted, observed = values[0].agreement
     assert abs(predicted - observed) < 0.04

@@ -49,9 +49,17 @@ def panel_hits(n_classes, score, n_splits):
     crowd = cs.DirichletCrowd(max_iter=20).fit(p, counts)
     hits = []
     for split in range(n_splits):
-        p, counts, _ = make_crowd(199, n_classes, rng.integers(8, 30, 199), rng)  # unequal numbers of votes
+        p, counts, _ = make_crowd(
+            199, n_classes, rng.integers(8, 30, 199), rng
+        )  # unequal numbers of votes
         calibration = crowd.conformalize(
-            p[:99], counts[:99], score, in_hand=(0, 3), method="panel", min_votes=8, random_state=split
+            p[:99],
+            counts[:99],
+            score,
+            in_hand=(0, 3),
+            method="panel",
+            min_votes=8,
+            random_state=split,
         )
         hits.append(covered(calibration, p[99:], counts[99:], (0, 3)[split % 2], rng))
     return hits
@@ -77,7 +85,9 @@ def test_panel_coverage_with_ties():
     for _ in range(80):
         p = kinds[rng.integers(3, size=150)]
         counts = np.stack([rng.multinomial(11, row) for row in p])
-        calibration = crowd.conformalize(p[:50], counts[:50], in_hand=(1,), min_votes=2, method="panel")
+        calibration = crowd.conformalize(
+            p[:50], counts[:50], in_hand=(1,), min_votes=2, method="panel"
+        )
         hits.append(covered(calibration, p[50:], counts[50:], 1, rng))
     assert_in_bands(hits, 50, 100, ties=True)
 
@@ -96,7 +106,9 @@ def test_panel_coverage_on_real_crowds(load, h):
         rng = np.random.default_rng(split)
         rows = 500 + rng.permutation(len(p) - 500)[:600]
         one, two = rows[:300], rows[300:]
-        calibration = crowd.conformalize(p[one], counts[one], in_hand=(h,), method="panel", random_state=split)
+        calibration = crowd.conformalize(
+            p[one], counts[one], in_hand=(h,), method="panel", random_state=split
+        )
         hits.append(covered(calibration, p[two], counts[two], h, rng))
     assert_in_bands(hits, 300, 300, ties=True)
     assert np.mean(hits) / 300 < 0.915
@@ -109,7 +121,9 @@ def test_three_votes_narrow_the_sets_of_real_crowds():
         order = np.random.default_rng(0).permutation(len(p))[:1500]
         p, counts = p[order], counts[order]
         crowd = cs.DirichletCrowd().fit(p[:500], counts[:500])
-        calibration = crowd.conformalize(p[500:1000], counts[500:1000], in_hand=(0, 3), method="panel")
+        calibration = crowd.conformalize(
+            p[500:1000], counts[500:1000], in_hand=(0, 3), method="panel"
+        )
         hand, _ = hold_back(counts[1000:], 3, np.random.default_rng(0))
         none, three = calibration.predict_set(p[1000:]), calibration.predict_set(p[1000:], hand)
         width = [(sets.upper() - sets.lower()).sum() for sets in (none, three)]
@@ -154,7 +168,9 @@ def test_groups_are_covered_each(crowd):
     rng = np.random.default_rng(2)
     p, counts, _ = make_crowd(1200, 3, 40, rng)
     groups = np.where(p.max(axis=1) > 0.6, "sure", "unsure")
-    calibration = crowd.conformalize(p[:600], counts[:600], in_hand=(2,), method="panel", groups=groups[:600])
+    calibration = crowd.conformalize(
+        p[:600], counts[:600], in_hand=(2,), method="panel", groups=groups[:600]
+    )
     assert calibration.guarantee.within == "each group"
     hand, back = hold_back(counts[600:], 2, rng)
     sets = calibration.predict_set(p[600:], hand, groups=groups[600:])
@@ -170,12 +186,19 @@ def test_groups_and_numbers_of_votes_may_mix(crowd):
     rng = np.random.default_rng(4)
     p, counts, _ = make_crowd(600, 3, 40, rng)
     groups = np.where(p.max(axis=1) > 0.6, "sure", "unsure")
-    calibration = crowd.conformalize(p[:500], counts[:500], in_hand=(0, 2), method="panel", groups=groups[:500])
+    calibration = crowd.conformalize(
+        p[:500], counts[:500], in_hand=(0, 2), method="panel", groups=groups[:500]
+    )
     hand, _ = hold_back(counts, 2, rng)
     hand[::2] = 0
     sets = calibration.predict_set(p[500:], hand[500:], groups=groups[500:])
     keys = list(zip(groups[500:], hand[500:].sum(axis=1), strict=True))
-    assert len(set(keys)) == len(np.unique(sets.threshold)) == len({*zip(keys, sets.threshold, strict=True)}) == 4
+    assert (
+        len(set(keys))
+        == len(np.unique(sets.threshold))
+        == len({*zip(keys, sets.threshold, strict=True)})
+        == 4
+    )
 
 
 def test_items_without_votes_enough_are_left_out(crowd):
@@ -236,7 +259,9 @@ def test_shares_of_fewer_votes_than_on_the_panel_are_covered_less_often(crowd):
 def test_a_number_of_votes_that_depends_on_the_item_needs_groups(crowd):
     """Votes for some kind of items only: thresholds of all items are too small, those of each kind are not."""
     rng = np.random.default_rng(0)
-    kinds = [make_crowd(1000, 3, 30, rng, strength=s, wrong=w)[:2] for s, w in ((0.1, 0.0), (4.0, 0.0))]
+    kinds = [
+        make_crowd(1000, 3, 30, rng, strength=s, wrong=w)[:2] for s, w in ((0.1, 0.0), (4.0, 0.0))
+    ]
     p, counts = (np.stack(parts, axis=1).reshape(2000, 3) for parts in zip(*kinds, strict=True))
     kind, new = np.arange(2000) % 2 == 1, slice(1000, 2000)
     hand = np.where(kind[:, None], hold_back(counts, 3, rng)[0], 0)
@@ -259,9 +284,13 @@ def test_other_numbers_of_votes_are_thinned(crowd, method):
     with pytest.warns(cs.CredalSetWarning, match="600 of 600"):
         sets = calibration.predict_set(p[300:], hand)
     number = np.where(np.arange(600) < 100, 2, 5)
-    np.testing.assert_array_equal(sets.threshold, [calibration.threshold(0.1, in_hand=h) for h in number])
+    np.testing.assert_array_equal(
+        sets.threshold, [calibration.threshold(0.1, in_hand=h) for h in number]
+    )
     with pytest.warns(cs.CredalSetWarning):
-        some = calibration.predict_set(p[300:][450::-2], hand[450::-2])  # another batch in another order
+        some = calibration.predict_set(
+            p[300:][450::-2], hand[450::-2]
+        )  # another batch in another order
     np.testing.assert_array_equal(some.prediction, sets.prediction[450::-2])
     with pytest.raises(ValueError, match="in_hand"):
         calibration.threshold(0.1, in_hand=1)
@@ -278,7 +307,9 @@ def test_thinned_votes_are_a_random_part(crowd):
     assert abs((thin.counts[:, 0] == 2).mean() - 0.3) < 0.03  # 3/5 · 2/4
 
 
-@pytest.mark.parametrize("wrong", [{"in_hand": (-1,)}, {"in_hand": ()}, {"method": "guess"}, {"min_votes": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"in_hand": (-1,)}, {"in_hand": ()}, {"method": "guess"}, {"min_votes": 0}]
+)
 def test_wrong_choices_are_refused(crowd, wrong):
     p, counts, _ = make_crowd(50, 3, 20, np.random.default_rng(3))
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -291,7 +322,9 @@ def imputed_coverage(p, counts, truth, n_votes, score="brier", n_fit=None, seed=
     few, _ = hold_back(counts, n_votes, rng)
     crowd = cs.DirichletCrowd().fit(p[:half], few[:half])
     hands = hands or (0, n_votes)
-    calibration = crowd.conformalize(p[:half], few[:half], score, in_hand=hands, method="imputed", random_state=seed)
+    calibration = crowd.conformalize(
+        p[:half], few[:half], score, in_hand=hands, method="imputed", random_state=seed
+    )
     found = []
     for h in hands:
         hand, _ = hold_back(few, h, rng)
@@ -350,19 +383,35 @@ def test_simulations_that_break_the_imputed_route(make, n_classes, low, high):
 def test_ordinal_scores_take_order_and_positions_of_the_scale(crowd):
     """The scale of the votes was lost on the way, and distances were those of the columns."""
     p, votes = make_crowd(200, 3, 30, np.random.default_rng(7))[:2]
-    rows = [(i, k) for i, row in enumerate(votes.astype(int)) for k in np.repeat(["low", "mid", "high"], row)]
-    table = pd.DataFrame([(f"t{i}", w, k) for w, (i, k) in enumerate(rows)], columns=["task", "worker", "label"])
+    rows = [
+        (i, k)
+        for i, row in enumerate(votes.astype(int))
+        for k in np.repeat(["low", "mid", "high"], row)
+    ]
+    table = pd.DataFrame(
+        [(f"t{i}", w, k) for w, (i, k) in enumerate(rows)], columns=["task", "worker", "label"]
+    )
     annotations = cs.Annotations.from_table(table, scale={"low": 0, "mid": 1, "high": 5})
     frame = pd.DataFrame(p, index=[f"t{i}" for i in range(200)], columns=["low", "mid", "high"])
     turned, known, new = frame[["high", "low", "mid"]], annotations[:50], annotations[50:]
-    assert crowd.conformalize(frame, annotations, "ws", in_hand=(0, 1)).score.positions == (0.0, 1.0, 5.0)
+    assert crowd.conformalize(frame, annotations, "ws", in_hand=(0, 1)).score.positions == (
+        0.0,
+        1.0,
+        5.0,
+    )
     one = cs.DirichletCrowd().fit(turned[:50], known)
     assert one.classes_ == ("low", "mid", "high")
-    expected = cs.DirichletCrowd().fit(frame[:50], known).conformalize(frame[50:], new, "ws", in_hand=(0, 1))
+    expected = (
+        cs.DirichletCrowd()
+        .fit(frame[:50], known)
+        .conformalize(frame[50:], new, "ws", in_hand=(0, 1))
+    )
     made = one.conformalize(turned[50:], new, "ws", in_hand=(0, 1))
     assert made.threshold(0.2) == expected.threshold(0.2)
     assert made.predict_set(turned[50:]).classes == ("low", "mid", "high")
-    assert cs.VotingPolicy(one, max_votes=5).conformalize(turned[50:], new, "ws").score.positions == (0.0, 1.0, 5.0)
+    assert cs.VotingPolicy(one, max_votes=5).conformalize(
+        turned[50:], new, "ws"
+    ).score.positions == (0.0, 1.0, 5.0)
     other = cs.DirichletCrowd().fit(turned[:50], known.to_frame())  # without a scale
     for source in (other, cs.VotingPolicy(other, max_votes=5)):
         with pytest.raises(ValueError, match="votes are on the scale"):

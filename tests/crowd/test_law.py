@@ -28,8 +28,12 @@ def test_the_gradient_is_that_of_finite_differences(n_around, n_consensus, n_cla
     _, gradient = log_likelihood(law, items)
     theta, step = law.theta, 1e-5
     for i, unit in enumerate(np.eye(len(theta))):
-        above, below = (log_likelihood(law.at(theta + sign * step * unit), items)[0] for sign in (1, -1))
-        np.testing.assert_allclose(gradient[:, i], (above - below) / (2 * step), atol=1e-6, rtol=1e-5)
+        above, below = (
+            log_likelihood(law.at(theta + sign * step * unit), items)[0] for sign in (1, -1)
+        )
+        np.testing.assert_allclose(
+            gradient[:, i], (above - below) / (2 * step), atol=1e-6, rtol=1e-5
+        )
 
 
 def test_the_likelihood_is_that_of_dirichlet_multinomials():
@@ -38,8 +42,14 @@ def test_the_likelihood_is_that_of_dirichlet_multinomials():
     value, _ = log_likelihood(law, items)
     for i in range(2, 12):
         counts = items.counts[i].astype(int)
-        pmf = [dirichlet_multinomial.pmf(counts, row, counts.sum()) for row in blank.concentration[i]]
-        orders = np.exp(value[i]) * multinomial.pmf(counts, counts.sum(), np.full(4, 0.25)) * 4.0 ** counts.sum()
+        pmf = [
+            dirichlet_multinomial.pmf(counts, row, counts.sum()) for row in blank.concentration[i]
+        ]
+        orders = (
+            np.exp(value[i])
+            * multinomial.pmf(counts, counts.sum(), np.full(4, 0.25))
+            * 4.0 ** counts.sum()
+        )
         np.testing.assert_allclose(orders, blank.weights[i] @ pmf, rtol=1e-9)
     np.testing.assert_allclose(value[1], 0.0, atol=1e-12)
 
@@ -48,7 +58,9 @@ def test_the_posterior_is_that_of_bayes():
     law, items = law_and_items()
     prior = Posterior.given(law, items.prediction, np.zeros_like(items.counts))
     posterior = Posterior.given(law, items.prediction, items.counts)
-    np.testing.assert_allclose(posterior.concentration, prior.concentration + items.counts[:, None, :])
+    np.testing.assert_allclose(
+        posterior.concentration, prior.concentration + items.counts[:, None, :]
+    )
     likelihood = np.array(
         [
             [dirichlet_multinomial.pmf(c.astype(int), a, c.sum()) if c.any() else 1.0 for a in rows]
@@ -56,9 +68,13 @@ def test_the_posterior_is_that_of_bayes():
         ]
     )
     weights = prior.weights * likelihood
-    np.testing.assert_allclose(posterior.weights, weights / weights.sum(axis=1, keepdims=True), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        posterior.weights, weights / weights.sum(axis=1, keepdims=True), rtol=1e-8, atol=1e-12
+    )
     components = posterior.concentration / posterior.concentration.sum(axis=2, keepdims=True)
-    np.testing.assert_allclose(posterior.mean, np.einsum("nc,nck->nk", posterior.weights, components), rtol=1e-9)
+    np.testing.assert_allclose(
+        posterior.mean, np.einsum("nc,nck->nk", posterior.weights, components), rtol=1e-9
+    )
 
 
 def test_moments_and_leads_are_those_of_draws():
@@ -75,7 +91,9 @@ def test_moments_and_leads_are_those_of_draws():
         assert abs(difference.mean() - lead[i]) < 0.03
         assert abs(difference.std() - deviation[i]) < 0.03
     total = posterior.strength
-    np.testing.assert_allclose((mean * (1 - mean)).sum(axis=1) / (total + 1), variance.sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        (mean * (1 - mean)).sum(axis=1) / (total + 1), variance.sum(axis=1), rtol=1e-6
+    )
 
 
 def test_small_concentrations_do_not_underflow():
@@ -99,7 +117,9 @@ def test_the_fit_is_a_maximum_and_finds_a_crowd_again():
     mean, deviation = prior_of(found)
     slope = gradient.sum(axis=0) - (found.theta - mean) / deviation**2
     assert np.abs(slope).max() < 0.02 * np.sqrt(4000)
-    assert value.mean() >= log_likelihood(law, Items(law, p, counts))[0].mean() - 1e-3  # its confusion is another
+    assert (
+        value.mean() >= log_likelihood(law, Items(law, p, counts))[0].mean() - 1e-3
+    )  # its confusion is another
     again, _ = maximise(found, items, 200)
     assert log_likelihood(again, items)[0].sum() <= value.sum() + 1.0
     truth, guess = blank.mean, Posterior.given(found, p, np.zeros((4000, 3))).mean
@@ -109,7 +129,9 @@ def test_the_fit_is_a_maximum_and_finds_a_crowd_again():
 @pytest.mark.parametrize("field", ["around", "consensus", "gate", "confusion", "entropy"])
 def test_a_law_refuses_numbers_that_are_none(field):
     law, _ = law_and_items()
-    values = {name: getattr(law, name) for name in ("around", "consensus", "gate", "confusion", "entropy")}
+    values = {
+        name: getattr(law, name) for name in ("around", "consensus", "gate", "confusion", "entropy")
+    }
     with pytest.raises(ValueError, match=field):
         CrowdLaw(**{**values, field: np.full_like(values[field], np.nan)})
 

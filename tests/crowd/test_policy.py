@@ -70,7 +70,9 @@ def policy_hits(name, n_classes, n_splits):
     return hits
 
 
-@pytest.mark.parametrize(("name", "n_classes"), [*((name, 3) for name in RULES), ("lead", 2), ("lead", 10)])
+@pytest.mark.parametrize(
+    ("name", "n_classes"), [*((name, 3) for name in RULES), ("lead", 2), ("lead", 10)]
+)
 def test_policies_are_covered_exactly(name, n_classes):
     assert_in_bands(policy_hits(name, n_classes, 25), 99, 100)
 
@@ -91,11 +93,16 @@ def test_a_rule_that_looks_at_held_back_votes_breaks_coverage(crowd):
     def peeking(predictions, votes):
         found = Posterior.given(crowd.law_, predictions, votes).mean
         rest = [known.get(tuple(row)) for row in predictions]
-        errors = [0 if row is None else np.abs(g - row / row.sum()).max() for g, row in zip(found, rest, strict=True)]
+        errors = [
+            0 if row is None else np.abs(g - row / row.sum()).max()
+            for g, row in zip(found, rest, strict=True)
+        ]
         return np.array(errors) > 0.05
 
     policy = cs.VotingPolicy(crowd, rule=peeking, max_votes=5)
-    honest = cs.VotingPolicy(crowd, rule=lambda predictions, votes: votes.sum(axis=1) < 3, max_votes=5)
+    honest = cs.VotingPolicy(
+        crowd, rule=lambda predictions, votes: votes.sum(axis=1) < 3, max_votes=5
+    )
     rates = []
     for each in (policy, honest):
         calibration = each.conformalize(p[:300], counts[:300], min_votes=6)
@@ -123,7 +130,9 @@ def test_policies_are_covered_on_real_crowds(load):
 
 
 @needs_data
-@pytest.mark.parametrize(("load", "most", "uniform"), [(load_cifar10h, 2.0, 10), (load_chaosnli, 13.0, 20)])
+@pytest.mark.parametrize(
+    ("load", "most", "uniform"), [(load_cifar10h, 2.0, 10), (load_chaosnli, 13.0, 20)]
+)
 def test_policies_decide_more_with_fewer_votes(load, most, uniform):
     p, counts = load()
     order = np.random.default_rng(0).permutation(len(p))[:2400]
@@ -147,7 +156,9 @@ def test_policies_decide_more_with_fewer_votes(load, most, uniform):
 def test_clear_items_are_not_asked(crowd):
     policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=20)
     p = np.tile([0.8, 0.1, 0.1], (3, 1))
-    np.testing.assert_array_equal(policy.ask(p, [[9, 0, 0], [1, 1, 0], [10, 10, 0]]), [False, True, False])
+    np.testing.assert_array_equal(
+        policy.ask(p, [[9, 0, 0], [1, 1, 0], [10, 10, 0]]), [False, True, False]
+    )
     assert policy.ask(p)[0] == policy.ask(p, np.zeros((3, 3)))[0]
 
 
@@ -202,7 +213,9 @@ def test_policies_are_compared_with_equal_numbers(crowd):
     assert [row["votes"] for row in rows[:3]] == [0, 2, 10]
     assert rows[0]["width"] > rows[1]["width"] > rows[2]["width"]
     assert all(row["coverage"] > 0.75 for row in rows)
-    assert [row["policy"] for row in cs.VotingPolicy(crowd, max_votes=10).compare(p, counts, ())] == ["policy"]
+    assert [
+        row["policy"] for row in cs.VotingPolicy(crowd, max_votes=10).compare(p, counts, ())
+    ] == ["policy"]
     pytest.importorskip("matplotlib").use("agg")
     from matplotlib import pyplot as plt
 
@@ -216,7 +229,9 @@ def test_policies_are_compared_with_equal_numbers(crowd):
 def test_compared_policies_are_scored_against_the_same_votes(crowd, monkeypatch):
     p, counts, _ = make_crowd(100, 3, 25, np.random.default_rng(3))
     seen = []
-    monkeypatch.setattr("credalset.crowd.in_hand.conformalize", lambda g, y, *a, **k: seen.append(y) or 1 / 0)
+    monkeypatch.setattr(
+        "credalset.crowd.in_hand.conformalize", lambda g, y, *a, **k: seen.append(y) or 1 / 0
+    )
     for uniform in ((0,), (15,), (5,)):
         with pytest.raises(ZeroDivisionError):
             cs.VotingPolicy(crowd, max_votes=15).compare(p, counts, uniform)
@@ -233,7 +248,11 @@ def test_unfinished_items_are_refused(crowd):
     assert calibration.threshold(0.1) > 0
     with pytest.raises(ValueError, match="again"):
         calibration.predict_set([[0.4, 0.3, 0.3]], [[1, 1, 0]])
-    for clear, votes in (([0.4, 0.3, 0.3], [11, 0, 0]), ([0.4, 0.3, 0.3], [9, 1, 0]), ([0.98, 0.01, 0.01], [3, 0, 0])):
+    for clear, votes in (
+        ([0.4, 0.3, 0.3], [11, 0, 0]),
+        ([0.4, 0.3, 0.3], [9, 1, 0]),
+        ([0.98, 0.01, 0.01], [3, 0, 0]),
+    ):
         with pytest.raises(ValueError, match="would not have asked for"):
             calibration.predict_set([clear], [votes])
 
@@ -249,21 +268,29 @@ def test_every_item_gets_the_initial_votes(crowd):
     np.testing.assert_array_equal(replay.votes[plain.n_votes > 3], plain.votes[plain.n_votes > 3])
     assert len(policy.conformalize(p, counts).predict_set(p, replay.votes)) == 200
     with pytest.raises(ValueError, match="would not have asked for"):
-        cs.VotingPolicy(crowd, lead=1.0, max_votes=10).conformalize(p, counts).predict_set(p, replay.votes)
+        cs.VotingPolicy(crowd, lead=1.0, max_votes=10).conformalize(p, counts).predict_set(
+            p, replay.votes
+        )
 
 
 def test_the_order_of_votes_depends_on_no_other_item(crowd):
     """One item that takes more votes must not change the votes of the others."""
     p, counts, _ = make_crowd(50, 3, 40, np.random.default_rng(3))
-    other = np.concatenate([[[0.34, 0.33, 0.33]], p[1:]]), np.concatenate([[[14, 13, 13]], counts[1:]])
+    other = (
+        np.concatenate([[[0.34, 0.33, 0.33]], p[1:]]),
+        np.concatenate([[[14, 13, 13]], counts[1:]]),
+    )
     policy = cs.VotingPolicy(crowd, max_votes=10)
-    np.testing.assert_array_equal(policy.replay(p, counts).votes[1:], policy.replay(*other).votes[1:])
+    np.testing.assert_array_equal(
+        policy.replay(p, counts).votes[1:], policy.replay(*other).votes[1:]
+    )
     rows = [policy.compare(p, counts, uniform)[-1] for uniform in ((), (0, 3))]
     assert rows[0] == rows[1]
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max_votes": 0}, {"lead": -1.0}, {"width": np.inf}, {"rule": 3}, {"initial_votes": 21}]
+    "wrong",
+    [{"max_votes": 0}, {"lead": -1.0}, {"width": np.inf}, {"rule": 3}, {"initial_votes": 21}],
 )
 def test_wrong_policies_are_refused(crowd, wrong):
     with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):

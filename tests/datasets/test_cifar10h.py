@@ -32,9 +32,12 @@ def test_every_predicted_class_is_covered(score: str) -> None:
         calib, test = order[:5000], order[5000:]
         for table, groups in ((grouped, "predicted"), (plain, None)):
             calibration = cs.conformalize(g[calib], labels[calib], score, groups=groups)
-            inside = calibration.score(g[test], labels[test]) <= calibration.thresholds(g[test], 0.1)
+            inside = calibration.score(g[test], labels[test]) <= calibration.thresholds(
+                g[test], 0.1
+            )
             table[r] = [inside[predicted[test] == k].mean() for k in range(10)]
-    # Splits overlap, so the mean over them is no surer than one split: binomial noise of a class in 10 000 items.
+    # Splits overlap, so the mean over them is no surer than one split: binomial noise of a class in
+    # 10 000 items.
     spread = stats.norm.ppf(1 - 1e-3) * np.sqrt(0.09 * (1 / 500 + 1 / 500))
     assert (grouped.mean(axis=0) >= 0.9 - spread).all()
     assert np.abs(grouped.mean(axis=0) - 0.9).max() < 0.02

@@ -25,7 +25,11 @@ from credalset.datasets import (
 )
 from credalset.exceptions import FileFormatError
 
-PAIRS = [("snli", "a", {"e": 30, "n": 70}), ("snli", "b", {"c": 100}), ("mnli_m", "c", {"e": 50, "n": 25, "c": 25})]
+PAIRS = [
+    ("snli", "a", {"e": 30, "n": 70}),
+    ("snli", "b", {"c": 100}),
+    ("mnli_m", "c", {"e": 50, "n": 25, "c": 25}),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +46,26 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "chaosNLI_v1.0").mkdir()
     for part in ("snli", "mnli_m"):
         lines = [
-            json.dumps({"uid": uid, "label_counter": votes, "example": {"premise": f"p{uid}", "hypothesis": f"h{uid}"}})
+            json.dumps(
+                {
+                    "uid": uid,
+                    "label_counter": votes,
+                    "example": {"premise": f"p{uid}", "hypothesis": f"h{uid}"},
+                }
+            )
             for name, uid, votes in PAIRS
             if name == part
         ]
-        (tmp_path / "chaosNLI_v1.0" / f"chaosNLI_{part}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (tmp_path / "chaosNLI_v1.0" / f"chaosNLI_{part}.jsonl").write_text(
+            "\n".join(lines) + "\n", encoding="utf-8"
+        )
     logits = np.arange(27.0).reshape(3, 3, 3)
     logits[1] = np.nan
-    np.savez(tmp_path / "chaosnli_snli_mnli_roberta.npz", roberta_logits=logits, uid=np.array(["c", "b", "a"]))
+    np.savez(
+        tmp_path / "chaosnli_snli_mnli_roberta.npz",
+        roberta_logits=logits,
+        uid=np.array(["c", "b", "a"]),
+    )
     counts = np.full((5, 10), 5)
     np.savez(
         tmp_path / "cifar10h_model_a.npz",
@@ -80,13 +96,21 @@ def test_cifar10h(folder: Path) -> None:
     assert len(data) == 5
     assert data.probabilities == pytest.approx(0.1)
     assert data.distributions == pytest.approx(0.1)
-    np.savez(folder / "cifar10h_model_a.npz", counts=data.counts, logits=data.logits[1:], features=[1], labels=[1])
+    np.savez(
+        folder / "cifar10h_model_a.npz",
+        counts=data.counts,
+        logits=data.logits[1:],
+        features=[1],
+        labels=[1],
+    )
     with pytest.raises(FileFormatError, match="cifar10h_model_a"):
         load_cifar10h(folder)
 
 
 @pytest.mark.parametrize("load", [load_chaosnli, load_cifar10h])
-def test_missing_data_say_where_to_get_them(load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_say_where_to_get_them(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DataNotFoundError, match="github"):
         load(data_dir=tmp_path)
     monkeypatch.delenv("CREDALSET_DATA", raising=False)
@@ -98,7 +122,9 @@ def test_missing_data_say_where_to_get_them(load: Any, tmp_path: Path, monkeypat
 @pytest.mark.parametrize("name", ["chaosnli_snli_mnli_roberta.npz", "cifar10h_model_a.npz"])
 def test_damaged_arrays_name_the_file(name: str, damage: str, folder: Path) -> None:
     content = (folder / name).read_bytes()
-    (folder / name).write_bytes({"cut": content[:-40], "text": b"not an array", "empty": b""}[damage])
+    (folder / name).write_bytes(
+        {"cut": content[:-40], "text": b"not an array", "empty": b""}[damage]
+    )
     load: Any = load_cifar10h if "cifar" in name else load_chaosnli
     with pytest.raises(FileFormatError, match=name):
         load(data_dir=folder)
@@ -126,9 +152,13 @@ def test_real_data() -> None:
 def test_synthetic_votes_follow_the_truth() -> None:
     data = make_synthetic(2000, 4, n_votes=50, random_state=0)
     assert data.distributions.sum(axis=1) == pytest.approx(1.0)
-    error = (data.counts / 50 - data.distributions) / np.sqrt(data.distributions * (1 - data.distributions) / 50)
+    error = (data.counts / 50 - data.distributions) / np.sqrt(
+        data.distributions * (1 - data.distributions) / 50
+    )
     assert abs(error.mean()) < 0.03
-    assert np.array_equal(make_synthetic(5, random_state=1).counts, make_synthetic(5, random_state=1).counts)
+    assert np.array_equal(
+        make_synthetic(5, random_state=1).counts, make_synthetic(5, random_state=1).counts
+    )
     with pytest.raises(ValueError, match="n_classes"):
         make_synthetic(5, 1)
 
@@ -148,20 +178,29 @@ def test_votes_are_of_different_people_and_follow_the_truth(make: Any) -> None:
 
 def test_words_tell_most_but_not_all_about_messages() -> None:
     data = make_messages(800, random_state=0)
-    model = cs.SoftLabelClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression(C=100.0, max_iter=1000)))
+    model = cs.SoftLabelClassifier(
+        make_pipeline(TfidfVectorizer(), LogisticRegression(C=100.0, max_iter=1000))
+    )
     model.fit(list(data.texts[:600]), data.counts[:600])
-    error = np.abs(model.predict_proba(list(data.texts[600:])) - data.distributions[600:]).sum(axis=1) / 2
+    error = (
+        np.abs(model.predict_proba(list(data.texts[600:])) - data.distributions[600:]).sum(axis=1)
+        / 2
+    )
     assert 0.05 < error.mean() < 0.15
 
 
 def test_judges_are_biased_on_their_slices() -> None:
     panel = make_judge_panel(3000, random_state=0)
     excess = panel.probabilities[:, :, 2] - panel.distributions[:, 2]
-    bias = {name: excess[:, panel.slices == name].mean(axis=1) for name in ("short", "long", "code")}
+    bias = {
+        name: excess[:, panel.slices == name].mean(axis=1) for name in ("short", "long", "code")
+    }
     assert bias["long"][0] > 0.3
     assert bias["code"][1] > 0.1
     assert np.abs([bias["short"], bias["code"][[0, 2, 2]], bias["long"][[1, 2, 2]]]).max() < 0.05
     calibration = cs.conformalize(panel.prediction[:1500], panel.counts[:1500])
-    covered = calibration.predict_set(panel.prediction[1500:], 0.2).contains(panel.counts[1500:] / 5)
+    covered = calibration.predict_set(panel.prediction[1500:], 0.2).contains(
+        panel.counts[1500:] / 5
+    )
     by_slice = {name: covered[panel.slices[1500:] == name].mean() for name in bias}
     assert by_slice["long"] < by_slice["short"] - 0.03, "one threshold does not serve every slice"

@@ -14,17 +14,24 @@ from credalset.evaluation.slices import MAX_KEYS, OTHERS, slice_coverage, worst_
 def test_slices_by_hand() -> None:
     covered = np.array([True, True, False, True, False, False])
     parts = slice_coverage(covered, {"source": ["a", "b", "b", "a", "a", "b"]})
-    assert [(s.feature, s.value, s.coverage.n) for s in parts] == [("source", "a", 3), ("source", "b", 3)]
+    assert [(s.feature, s.value, s.coverage.n) for s in parts] == [
+        ("source", "a", 3),
+        ("source", "b", 3),
+    ]
     assert [float(s.coverage) for s in parts] == pytest.approx([2 / 3, 1 / 3])
     interval = binomtest(2, 3).proportion_ci(0.95, "exact")
-    assert (parts[0].coverage.low, parts[0].coverage.high) == pytest.approx((interval.low, interval.high))
+    assert (parts[0].coverage.low, parts[0].coverage.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
 
 
 def test_numbers_are_cut_into_bins_of_equal_counts() -> None:
     x = np.random.default_rng(0).normal(size=1000)
     parts = slice_coverage(x < 0, {"x": x}, n_bins=4)
     assert [s.coverage.n for s in parts] == [250] * 4
-    assert [float(s.coverage) for s in parts] == pytest.approx([1.0, 1.0, (x < 0).mean() * 4 - 2, 0.0], abs=1e-9)
+    assert [float(s.coverage) for s in parts] == pytest.approx(
+        [1.0, 1.0, (x < 0).mean() * 4 - 2, 0.0], abs=1e-9
+    )
     assert np.array([s.members for s in parts]).sum(axis=0).tolist() == [1] * 1000
 
 
@@ -53,7 +60,10 @@ def test_the_search_finds_what_brute_force_finds(seed: int) -> None:
     """Every value and every pair, one by one, on the half that is searched."""
     rng = np.random.default_rng(seed)
     covered = rng.random(300) < 0.85
-    features = {"a": rng.integers(6, size=300).astype(str), "b": rng.integers(6, size=300).astype(str)}
+    features = {
+        "a": rng.integers(6, size=300).astype(str),
+        "b": rng.integers(6, size=300).astype(str),
+    }
     half = np.random.default_rng(0).permutation(300) < 150
     masks = {(name, v): values == v for name, values in features.items() for v in np.unique(values)}
     found = {(key,): mask for key, mask in masks.items()}
@@ -93,7 +103,9 @@ def test_what_is_measured_is_fair_although_the_worst_was_picked() -> None:
     for seed in range(120):
         rng = np.random.default_rng(seed)
         covered = rng.random(400) < 0.9
-        worst = worst_slice(covered, {"x": rng.random(400), "y": rng.random(400)}, random_state=seed)
+        worst = worst_slice(
+            covered, {"x": rng.random(400), "y": rng.random(400)}, random_state=seed
+        )
         assert worst is not None
         found.append(float(worst.found))
         measured.append(float(worst.measured))
@@ -117,7 +129,9 @@ def test_edges_are_chosen_on_the_half_that_is_searched() -> None:
     assert first.found == second.found
 
 
-@pytest.mark.parametrize("covered", [np.ones(100, dtype=bool), np.zeros(100, dtype=bool), np.zeros(0, dtype=bool)])
+@pytest.mark.parametrize(
+    "covered", [np.ones(100, dtype=bool), np.zeros(100, dtype=bool), np.zeros(0, dtype=bool)]
+)
 def test_nothing_to_find(covered: np.ndarray) -> None:
     assert worst_slice(covered, {"x": np.arange(len(covered)) / 7}) is None
 
@@ -125,7 +139,9 @@ def test_nothing_to_find(covered: np.ndarray) -> None:
 def test_messages() -> None:
     with pytest.raises(TypeError, match="covered must hold one boolean per item"):
         slice_coverage([0.5, 1.0], {})
-    with pytest.raises(ValueError, match=r"features\['x'\] must hold one value for each of the 2 items"):
+    with pytest.raises(
+        ValueError, match=r"features\['x'\] must hold one value for each of the 2 items"
+    ):
         slice_coverage([True, False], {"x": [1]})
     with pytest.raises(ValueError, match="min_share"):
         worst_slice([True, False], {"x": [1, 2]}, min_share=1.5)

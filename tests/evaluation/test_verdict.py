@@ -12,13 +12,22 @@ from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset._display import proportion
-from credalset.evaluation.verdict import Verdict, constant_width, coverage_band, items_used, judge, percent
+from credalset.evaluation.verdict import (
+    Verdict,
+    constant_width,
+    coverage_band,
+    items_used,
+    judge,
+    percent,
+)
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:
     """A calibration whose scores are uniform numbers: total variation between (1, 0) and (1 − u, u) is u."""
     u = np.random.default_rng(seed).random(n)
-    return cs.conformalize(np.tile([1.0, 0.0], (n, 1)), np.column_stack([1 - u, u]), "tv", groups=groups)
+    return cs.conformalize(
+        np.tile([1.0, 0.0], (n, 1)), np.column_stack([1 - u, u]), "tv", groups=groups
+    )
 
 
 def hits(n: int, share: float) -> np.ndarray:
@@ -87,7 +96,11 @@ def test_where_the_band_is_certain_or_unknown() -> None:
 )
 def test_statuses_with_a_band(share: float, n: int, status: str, valid: bool | None) -> None:
     verdict = judge(uniform_calibration(500), hits(n, share), 0.1)
-    assert (verdict.status, verdict.valid, verdict.passed) == (status, valid, status != "undercovers")
+    assert (verdict.status, verdict.valid, verdict.passed) == (
+        status,
+        valid,
+        status != "undercovers",
+    )
     first = verdict.sentence.split(". ")[1 if status == "not tested" and n else 0]
     assert verdict.sentence.startswith(verdict.headline)
     assert n == 0 or (percent(share) in first and f"of {n} items" in first)
@@ -102,7 +115,8 @@ def test_too_few_items_test_nothing(n_calibration: int, n_tested: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "n", "status"), [(0.9, 300, "valid"), (0.6, 300, "undercovers"), (1.0, 8, "not tested")]
+    ("share", "n", "status"),
+    [(0.9, 300, "valid"), (0.6, 300, "undercovers"), (1.0, 8, "not tested")],
 )
 def test_statuses_without_a_band(share: float, n: int, status: str) -> None:
     """The interval of a cross-conformal calibration is compared with its bound below and with 1 − α above."""
@@ -183,7 +197,9 @@ def named() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(data.distributions, names), pd.DataFrame(data.counts, names)
 
 
-def test_items_of_the_calibration_are_known_by_name(named: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+def test_items_of_the_calibration_are_known_by_name(
+    named: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
     """They used to get the verdict "kept"."""
     prediction, votes = named
     calibration = cs.conformalize(prediction[:200], votes[:200], "tv")
@@ -196,7 +212,9 @@ def test_items_of_the_calibration_are_known_by_name(named: tuple[pd.DataFrame, p
         assert ("used for calibration" in found.headline) is not tested
 
 
-def test_items_of_the_training_set_are_known_by_name(named: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+def test_items_of_the_training_set_are_known_by_name(
+    named: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
     X, votes = named
     clf = cs.ConformalCredalClassifier(LogisticRegression(), "tv").fit(X[:100], votes[:100])
     clf.conformalize(X[100:200], votes[100:200])
@@ -207,5 +225,13 @@ def test_items_of_the_training_set_are_known_by_name(named: tuple[pd.DataFrame, 
 
 
 def test_percentages_never_round_to_all_or_nothing() -> None:
-    shares = {0.9: "90%", 0.896: "89.6%", 1.0: "100%", 0.9999: "99.9%", 0.0: "0%", 1e-6: "0.1%", np.nan: "unknown"}
+    shares = {
+        0.9: "90%",
+        0.896: "89.6%",
+        1.0: "100%",
+        0.9999: "99.9%",
+        0.0: "0%",
+        1e-6: "0.1%",
+        np.nan: "unknown",
+    }
     assert [percent(x) for x in shares] == list(shares.values())

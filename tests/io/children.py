@@ -1,7 +1,8 @@
 """Loading and saving in processes of their own, with limits on memory and time, or killed half-way.
 
-They are forked from a process without threads. One with threads (of Arrow, Dask or PyTorch, say) must not be forked: a
-lock that another thread holds at this moment would stay locked in the child for ever.
+They are forked from a process without threads. One with threads (of Arrow, Dask or PyTorch, say)
+must not be forked: a lock that another thread holds at this moment would stay locked in the child
+for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from credalset.io import tables
 from .forging import calibrate
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload([__name__, "credalset.io.estimators", "credalset.io.store", "skops.io"])
+FORKS.set_forkserver_preload(
+    [__name__, "credalset.io.estimators", "credalset.io.store", "skops.io"]
+)
 PATIENCE = 120.0  # seconds that a child may take on a busy machine
 
 
@@ -87,7 +90,9 @@ def _save_and_die(score: str, path: Path, turn: int, fallback: bool) -> str:
     if fallback:
         _files._exchange = lambda one, other: False
     owners: list[Any] = [os, Path, _files, _files, _files.shutil]
-    for owner, name in zip(owners, ["fsync", "rename", "_exchange", "_remove", "rmtree"], strict=True):
+    for owner, name in zip(
+        owners, ["fsync", "rename", "_exchange", "_remove", "rmtree"], strict=True
+    ):
         setattr(owner, name, dying(getattr(owner, name)))
     thing.save(path)
     return "saved"
@@ -96,19 +101,25 @@ def _save_and_die(score: str, path: Path, turn: int, fallback: bool) -> str:
 def memory_of_reading(path: Path, n: int) -> int:
     """Write a table of n rows, and return the most memory that reading it in small blocks takes, in a child.
 
-    Memory is traced where there are no other threads: CPython 3.11 may crash if one allocates while tracing stops.
+    Memory is traced where there are no other threads: CPython 3.11 may crash if one allocates while
+    tracing stops.
     """
     return int(in_child(_memory_of_reading, path, n)[1])
 
 
 def _memory_of_reading(path: Path, n: int) -> str:
     tables.BLOCK, tables.BATCH_ROWS, tables.RECORDS = 1 << 15, 500, 200
-    columns: Any = {"task": [f"t{i}" for i in range(n)], **{f"c{j}": np.full(n, 0.125) for j in range(8)}}
+    columns: Any = {
+        "task": [f"t{i}" for i in range(n)],
+        **{f"c{j}": np.full(n, 0.125) for j in range(8)},
+    }
     with tables.table_writer(path, pa.table(columns).schema) as write:
         for batch in pa.table(columns).to_batches(max_chunksize=1_000):
             write(batch)
     del columns
-    for batch in tables.read_table(path).batches:  # once, so that what is imported on the way is not counted
+    for batch in tables.read_table(
+        path
+    ).batches:  # once, so that what is imported on the way is not counted
         del batch
     before = pa.total_allocated_bytes()
     tracemalloc.start()

@@ -37,7 +37,9 @@ def assert_same(loaded: Any, saved: Any) -> None:
     assert repr((loaded.n_classes, loaded.classes)) == repr((saved.n_classes, saved.classes))
 
 
-def forge(path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **files: bytes) -> None:
+def forge(
+    path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **files: bytes
+) -> None:
     """Rewrite a saved object as someone who knows the format would: with the right sizes and checksums."""
     manifest = json.loads((path / MANIFEST).read_text())
     for name, data in files.items():
@@ -76,7 +78,13 @@ def header(shape: str = "(2,)", descr: str = "'<f8'") -> str:
 
 def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of everything in a JSON value, containers included."""
-    inside = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    inside = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     return [path, *(leaf for key, value in inside for leaf in leaves(value, (*path, key)))]
 
 
@@ -86,7 +94,8 @@ def put(node: Any, path: tuple[Any, ...], value: Any) -> None:
     node[path[-1]] = value
 
 
-#: runs the command, and says when it has begun: until then Ctrl-C ends Python before any code of ours
+#: runs the command, and says when it has begun: until then Ctrl-C ends Python before any code of
+#: ours
 BEGIN = """
 import signal
 from credalset.cli import run

@@ -28,10 +28,25 @@ from credalset.io.estimators import _look_through
 from credalset.io.folders import ARRAYS, MANIFEST, MAX_MANIFEST
 
 from .children import load_within_limits
-from .forging import DATA, assert_same, calibrate, classify, forge, forge_arrays, header, leaves, npy, npz, put
+from .forging import (
+    DATA,
+    assert_same,
+    calibrate,
+    classify,
+    forge,
+    forge_arrays,
+    header,
+    leaves,
+    npy,
+    npz,
+    put,
+)
 
 SKOPS = "estimator.skops"
-TREES = ["sklearn.ensemble._forest.RandomForestClassifier", "sklearn.tree._classes.DecisionTreeClassifier"]
+TREES = [
+    "sklearn.ensemble._forest.RandomForestClassifier",
+    "sklearn.tree._classes.DecisionTreeClassifier",
+]
 TREES += ["sklearn.tree._tree.Tree"]
 
 
@@ -42,7 +57,9 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, b
     classify(noise=cs.AnnotatorSampling(0.05)).save(folder / "classifier")
     with pytest.warns(CredalSetWarning):
         classify(RandomForestClassifier(2, random_state=0)).save(folder / "forest")
-    return {path.name: {f.name: f.read_bytes() for f in path.iterdir()} for path in folder.iterdir()}
+    return {
+        path.name: {f.name: f.read_bytes() for f in path.iterdir()} for path in folder.iterdir()
+    }
 
 
 def restored(path: Path, files: dict[str, bytes]) -> Path:
@@ -74,7 +91,9 @@ def is_refused(path: Path, expected: Any = None) -> bool:
     except FileFormatError:
         return True
     if expected is not None:
-        assert_same(getattr(loaded, "calibration_", loaded), getattr(expected, "calibration_", expected))
+        assert_same(
+            getattr(loaded, "calibration_", loaded), getattr(expected, "calibration_", expected)
+        )
     return False
 
 
@@ -108,7 +127,9 @@ def test_damaged_files(fixture: str, request: pytest.FixtureRequest) -> None:
         where = np.unique(rng.integers(0, len(data), 300 if file.name == MANIFEST else 80))
         for at, mask in zip(where, rng.integers(1, 256, len(where)), strict=True):
             file.write_bytes(data[:at] + bytes([data[at] ^ int(mask)]) + data[at + 1 :])
-            assert is_refused(path, expected) or data[at : at + 1].isspace(), f"{file.name}, byte {at}"
+            assert is_refused(path, expected) or data[at : at + 1].isspace(), (
+                f"{file.name}, byte {at}"
+            )
         file.write_bytes(data)
     assert not is_refused(path, expected)
 
@@ -121,18 +142,29 @@ def skops_zip(schema: Any, compression: int = zipfile.ZIP_STORED, **files: bytes
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-        archive.writestr("schema.json", json.dumps({"protocol": 2, "_skops_version": "0.16.0", **schema}))
+        archive.writestr(
+            "schema.json", json.dumps({"protocol": 2, "_skops_version": "0.16.0", **schema})
+        )
     return buffer.getvalue()
 
 
 def node(kind: str, loader: str, content: Any, number: int = 1, **more: Any) -> dict[str, Any]:
     module, name = kind.rsplit(".", 1)
-    return {"__module__": module, "__class__": name, "__loader__": loader, "content": content, "__id__": number, **more}
+    return {
+        "__module__": module,
+        "__class__": name,
+        "__loader__": loader,
+        "content": content,
+        "__id__": number,
+        **more,
+    }
 
 
 def tree_of(parts: list[Any]) -> dict[str, Any]:
     """The description of an estimator whose type is trusted, and of what it holds."""
-    keys = node("builtins.list", "ListNode", [{**node("builtins.str", "TypeNode", None), "__id__": 2}], 3)
+    keys = node(
+        "builtins.list", "ListNode", [{**node("builtins.str", "TypeNode", None), "__id__": 2}], 3
+    )
     inside = {"content": {"x": node("builtins.list", "ListNode", parts, 4)}, "key_types": keys}
     return node(TREES[1], "ObjectNode", {**node("builtins.dict", "DictNode", None, 5), **inside}, 6)
 
@@ -140,7 +172,12 @@ def tree_of(parts: list[Any]) -> dict[str, Any]:
 def doubling_lists(levels: int) -> dict[str, Any]:
     inner: dict[str, Any] = node("builtins.list", "ListNode", [], 100)
     for level in range(101, 100 + levels):
-        inner = node("builtins.list", "ListNode", [inner, node("builtins.list", "ListNode", [], level - 1)], level)
+        inner = node(
+            "builtins.list",
+            "ListNode",
+            [inner, node("builtins.list", "ListNode", [], level - 1)],
+            level,
+        )
     return inner
 
 
@@ -150,7 +187,12 @@ def array_node(file: str, number: int) -> dict[str, Any]:
 
 def sparse_zeros(n: int) -> bytes:
     buffer = io.BytesIO()
-    small = {"format": np.array(b"csr"), "shape": np.array([1, 9]), "indptr": np.zeros(2, int), "indices": np.zeros(1)}
+    small = {
+        "format": np.array(b"csr"),
+        "shape": np.array([1, 9]),
+        "indptr": np.zeros(2, int),
+        "indices": np.zeros(1),
+    }
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in small.items():
             archive.writestr(f"{name}.npy", npy_bytes(value))
@@ -162,20 +204,29 @@ def sparse_zeros(n: int) -> bytes:
 
 
 NUMBER = node("builtins.str", "JsonNode", "100000", 9)
-MATRIX = node("scipy.sparse._csr.csr_matrix", "SparseMatrixNode", None, 9, type="scipy", file="1.npz")
+MATRIX = node(
+    "scipy.sparse._csr.csr_matrix", "SparseMatrixNode", None, 9, type="scipy", file="1.npz"
+)
 BOMBS: dict[str, Any] = {
     "a sparse matrix": lambda: skops_zip(tree_of([MATRIX]), **{"1.npz": sparse_zeros(50_000_000)}),
-    "an array": lambda: skops_zip(tree_of([array_node("1.npy", 9)]), **{"1.npy": npy(header("(9000000000,)"))}),
+    "an array": lambda: skops_zip(
+        tree_of([array_node("1.npy", 9)]), **{"1.npy": npy(header("(9000000000,)"))}
+    ),
     "empty texts": lambda: skops_zip(
         tree_of([array_node("1.npy", 9)]), **{"1.npy": npy(header("(9000000000,)", "'<U0'"))}
     ),
-    "a shape": lambda: skops_zip(tree_of([node("numpy.ndarray", "ListNode", [NUMBER, NUMBER], 10)])),
+    "a shape": lambda: skops_zip(
+        tree_of([node("numpy.ndarray", "ListNode", [NUMBER, NUMBER], 10)])
+    ),
     "one member, read often": lambda: skops_zip(
-        tree_of([array_node("1.npy", 10 + i) for i in range(300)]), **{"1.npy": npy_bytes(np.zeros(100_000))}
+        tree_of([array_node("1.npy", 10 + i) for i in range(300)]),
+        **{"1.npy": npy_bytes(np.zeros(100_000))},
     ),
     "references": lambda: skops_zip(tree_of([doubling_lists(40)])),
     "values": lambda: skops_zip({**tree_of([]), "more": [[]] * 4_000_000}),
-    "objects": lambda: skops_zip(tree_of([node(TREES[1], "ObjectNode", None, i) for i in range(100, 100_000)])),
+    "objects": lambda: skops_zip(
+        tree_of([node(TREES[1], "ObjectNode", None, i) for i in range(100, 100_000)])
+    ),
     "compressed": lambda: skops_zip(tree_of([]), zipfile.ZIP_DEFLATED, padding=bytes(50_000_000)),
 }
 
@@ -185,10 +236,15 @@ def test_estimators_that_unpack_to_more(bomb: str, saved_forest: Path) -> None:
     """Also for those who trust the types: what they take is bounded before skops reads anything."""
     pytest.importorskip("skops.io")  # so that importing it does not count
     forge(saved_forest, **{SKOPS: BOMBS[bomb]()})
-    assert load_within_limits(saved_forest, [*TREES, "scipy.sparse._csr.csr_matrix"]) == "FileFormatError"
+    assert (
+        load_within_limits(saved_forest, [*TREES, "scipy.sparse._csr.csr_matrix"])
+        == "FileFormatError"
+    )
 
 
-@pytest.mark.parametrize("unit", ["[],", "{},", '{"":0},', '{"fraction":[1,2]},', '"ab",', "10,", '{"texts":[]},'])
+@pytest.mark.parametrize(
+    "unit", ["[],", "{},", '{"":0},', '{"fraction":[1,2]},', '"ab",', "10,", '{"texts":[]},']
+)
 def test_manifests_full_of_values(unit: str, saved: Path) -> None:
     """As much JSON as there is room for is parsed and refused in time; more is not parsed."""
     values = json.loads(f"[{unit * ((MAX_MANIFEST - 5_000) // len(unit))}0]")
@@ -200,11 +256,16 @@ def test_manifests_full_of_values(unit: str, saved: Path) -> None:
 
 def test_keys_that_share_a_hash(saved: Path) -> None:
     keys = [i * (2**61 - 1) for i in range(1, 40_000)]
-    forge(saved, lambda manifest: manifest["object"]["fields"].update(classes={"dict": [keys, keys[:1]]}))
+    forge(
+        saved,
+        lambda manifest: manifest["object"]["fields"].update(classes={"dict": [keys, keys[:1]]}),
+    )
     assert load_within_limits(saved) == "FileFormatError"
 
 
-@pytest.mark.parametrize("names", [bytes(30_000_000), b"ab\0" * 10_000_000, b"\xff", np.zeros((2, 2)), np.zeros(9)])
+@pytest.mark.parametrize(
+    "names", [bytes(30_000_000), b"ab\0" * 10_000_000, b"\xff", np.zeros((2, 2)), np.zeros(9)]
+)
 def test_forged_lists_of_names(names: Any, saved: Path) -> None:
     array = np.frombuffer(names, np.uint8) if isinstance(names, bytes) else names
     forge(saved, lambda manifest: manifest["object"]["fields"].update(items={"names": "names"}))
@@ -220,7 +281,9 @@ def test_a_sparse_array_file(saved: Path) -> None:
 
 
 def test_sizes_that_nothing_backs(saved: Path) -> None:
-    forge(saved, lambda manifest: manifest["object"]["fields"].update(n_classes=10**8, classes=None))
+    forge(
+        saved, lambda manifest: manifest["object"]["fields"].update(n_classes=10**8, classes=None)
+    )
     assert load_within_limits(saved) == "FileFormatError"
 
 
@@ -234,7 +297,9 @@ def test_references_that_double(saved: Path) -> None:
     """An array belongs to one place, and trees are as deep as they are long."""
     fields = json.loads((saved / MANIFEST).read_text())["object"]["fields"]
     array = next(value for value in fields.values() if isinstance(value, dict) and "array" in value)
-    forge(saved, lambda manifest: manifest["object"]["fields"].update(classes=[array, array, array]))
+    forge(
+        saved, lambda manifest: manifest["object"]["fields"].update(classes=[array, array, array])
+    )
     assert load_within_limits(saved) == "FileFormatError"
     nested: Any = "tv"
     for _ in range(200):
@@ -244,7 +309,10 @@ def test_references_that_double(saved: Path) -> None:
 
 
 def test_arrays_that_unpack_to_more(saved: Path) -> None:
-    forge(saved, **{ARRAYS: npz(zipfile.ZIP_DEFLATED, scores=npy(header("(10000000,)"), bytes(80_000_000)))})
+    forge(
+        saved,
+        **{ARRAYS: npz(zipfile.ZIP_DEFLATED, scores=npy(header("(10000000,)"), bytes(80_000_000)))},
+    )
     assert load_within_limits(saved) == "FileFormatError"
     data = npz(scores=npy(header("(999,)"), bytes(8 * 999)))  # many entries that share one member
     start, stop = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
@@ -313,7 +381,9 @@ def test_pickles_are_not_read(saved: Path, tmp_path: Path) -> None:
     assert os.path.exists(canary), "the canary does sing when it is unpickled"
 
 
-@pytest.mark.parametrize("name", ["../secret.txt", "/etc/hostname", "..", "", "a/b", ".hidden", "x\0y", "a" * 5000])
+@pytest.mark.parametrize(
+    "name", ["../secret.txt", "/etc/hostname", "..", "", "a/b", ".hidden", "x\0y", "a" * 5000]
+)
 def test_names_that_lead_elsewhere(name: str, saved: Path) -> None:
     (saved.parent / "secret.txt").write_bytes(b"secret")
     entry = {"bytes": 6, "sha256": hashlib.sha256(b"secret").hexdigest()}
@@ -356,11 +426,27 @@ def test_numbers_json_does_not_know(number: str, saved: Path) -> None:
     assert is_refused(saved)
 
 
-WRONG = [None, True, -1, 10**8, 1.5, "x", [], ["x"], {}, {"x": {}}, 10**400, [None, "a", "b"], {"array": "scores"}]
+WRONG = [
+    None,
+    True,
+    -1,
+    10**8,
+    1.5,
+    "x",
+    [],
+    ["x"],
+    {},
+    {"x": {}},
+    10**400,
+    [None, "a", "b"],
+    {"array": "scores"},
+]
 
 
 @pytest.mark.parametrize("fixture", ["saved", "saved_classifier"])
-def test_wrong_values_anywhere_are_refused_or_legal(fixture: str, request: pytest.FixtureRequest) -> None:
+def test_wrong_values_anywhere_are_refused_or_legal(
+    fixture: str, request: pytest.FixtureRequest
+) -> None:
     """Whatever stands in whatever place of a manifest, loading refuses or gives an object; no other error."""
     path = request.getfixturevalue(fixture)
     original = json.loads((path / MANIFEST).read_text())
@@ -399,7 +485,16 @@ def test_scores_that_save_would_not_write(score: Any, saved: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "versions", [None, [], "1.2", {"numpy": 2}, {"numpy": "1.²"}, {"numpy": "9" * 10**6}, {"scikit-learn": "dev"}]
+    "versions",
+    [
+        None,
+        [],
+        "1.2",
+        {"numpy": 2},
+        {"numpy": "1.²"},
+        {"numpy": "9" * 10**6},
+        {"scikit-learn": "dev"},
+    ],
 )
 def test_forged_versions(versions: Any, saved_classifier: Path) -> None:
     forge(saved_classifier, lambda manifest: manifest.update(versions=versions))
@@ -418,7 +513,9 @@ def test_versions_of_estimators(saved_classifier: Path, saved: Path) -> None:
     pretend(saved_classifier, "99.1.1")
     with pytest.raises(FileFormatError, match="scikit-learn"):
         cs.load(saved_classifier)
-    assert "scikit-learn" not in json.loads((saved / MANIFEST).read_text())["versions"], "numbers depend on none"
+    assert "scikit-learn" not in json.loads((saved / MANIFEST).read_text())["versions"], (
+        "numbers depend on none"
+    )
 
 
 def test_newer_formats_are_refused_with_advice(saved: Path) -> None:
@@ -433,7 +530,10 @@ def test_newer_formats_are_refused_with_advice(saved: Path) -> None:
 def test_a_classifier_and_its_parts_must_agree(saved_classifier: Path) -> None:
     kept = {file.name: file.read_bytes() for file in saved_classifier.iterdir()}
     other = {"score": "tv", "fields": {}}
-    noise = {"type": "AnnotatorSampling", "fields": {"delta": 0.06, "region": "exact", "tuning": 0.0}}
+    noise = {
+        "type": "AnnotatorSampling",
+        "fields": {"delta": 0.06, "region": "exact", "tuning": 0.0},
+    }
     for name, value in (
         ("nonconformity", other),
         ("noise", noise),
@@ -447,11 +547,16 @@ def test_a_classifier_and_its_parts_must_agree(saved_classifier: Path) -> None:
         ("estimator_", "x"),
     ):
         restored(saved_classifier, kept)
-        forge(saved_classifier, lambda m, name=name, value=value: m["object"]["state"].update({name: value}))  # type: ignore[misc]
+        forge(
+            saved_classifier,
+            lambda m, name=name, value=value: m["object"]["state"].update({name: value}),
+        )  # type: ignore[misc]
         assert is_refused(saved_classifier), (name, value)
 
 
-@pytest.mark.parametrize("attack", ["vocabulary", "word", "idf", "coefficients", "nan", "ngrams", "attribute"])
+@pytest.mark.parametrize(
+    "attack", ["vocabulary", "word", "idf", "coefficients", "nan", "ngrams", "attribute"]
+)
 def test_forged_estimators_on_the_short_list(attack: str, tmp_path: Path) -> None:
     """A vocabulary beyond the features would have compiled code read memory that is not its own."""
     model = make_pipeline(TfidfVectorizer(), LogisticRegression())
@@ -474,7 +579,14 @@ def test_forged_estimators_on_the_short_list(attack: str, tmp_path: Path) -> Non
     if attack == "idf":
         forge_arrays(path, **{names["idf_"]: np.ones(2)})
     elif attack in ("coefficients", "nan"):
-        forge_arrays(path, **{names["coef_"]: np.ones((1, 2)) if attack == "coefficients" else np.full((1, 3), np.nan)})
+        forge_arrays(
+            path,
+            **{
+                names["coef_"]: np.ones((1, 2))
+                if attack == "coefficients"
+                else np.full((1, 3), np.nan)
+            },
+        )
     assert is_refused(path)
 
 
@@ -482,7 +594,9 @@ def test_types_that_skops_trusts_need_a_word(tmp_path: Path) -> None:
     """Altered neighbours, which compiled code reads without looking, are for files that one trusts."""
     neighbours = KNeighborsClassifier().fit(DATA.X, DATA.counts.argmax(axis=1))
     with pytest.warns(CredalSetWarning, match="trust"):
-        cs.ConformalCredalClassifier(neighbours).conformalize(DATA.X, DATA.counts).save(tmp_path / "c")
+        cs.ConformalCredalClassifier(neighbours).conformalize(DATA.X, DATA.counts).save(
+            tmp_path / "c"
+        )
     with pytest.raises(FileFormatError, match="KNeighborsClassifier"):
         cs.load(tmp_path / "c")
 
@@ -493,7 +607,9 @@ def test_types_that_skops_trusts_need_a_word(tmp_path: Path) -> None:
         node("os.system", "FunctionNode", "os.system"),
         node("canary_module.Thing", "ObjectNode", None),
         node("canary_module.Thing", "TypeNode", None),
-        node("operator.call", "OperatorFuncNode", None, attrs=node("builtins.tuple", "TupleNode", [])),
+        node(
+            "operator.call", "OperatorFuncNode", None, attrs=node("builtins.tuple", "TupleNode", [])
+        ),
         node("builtins.list", "CachedNode", []),
         node("builtins.list", "NoSuchNode", []),
         node("builtins.list", "ListNode", []),
@@ -505,7 +621,9 @@ def test_forged_estimators_execute_nothing(
     content: dict[str, Any], saved_forest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canary = tmp_path / "canary"
-    (tmp_path / "canary_module.py").write_text(f"open({str(canary)!r}, 'w').close()\nclass Thing: pass\n")
+    (tmp_path / "canary_module.py").write_text(
+        f"open({str(canary)!r}, 'w').close()\nclass Thing: pass\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     forge(saved_forest, **{SKOPS: skops_zip(content)})
     assert is_refused(saved_forest)
@@ -531,7 +649,10 @@ def test_states_that_contradict_themselves(tmp_path: Path) -> None:
     stream.save(tmp_path / "s")
     for name, value in (("n_missed", 9), ("level", "x"), ("alpha", 2.0), ("random_state", -1)):
         stream.save(tmp_path / "s")
-        forge(tmp_path / "s", lambda m, name=name, value=value: m["object"]["fields"].update({name: value}))  # type: ignore[misc]
+        forge(
+            tmp_path / "s",
+            lambda m, name=name, value=value: m["object"]["fields"].update({name: value}),
+        )  # type: ignore[misc]
         assert is_refused(tmp_path / "s"), name
     sets = calibrate().predict_set(DATA.distributions[:4], 0.2)
     sets.save(tmp_path / "sets")

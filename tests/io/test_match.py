@@ -13,7 +13,9 @@ pytest.importorskip("pyarrow")
 import credalset as cs
 from credalset.io.match import ItemTable, match, read_items
 
-VOTES = cs.Annotations.from_counts([[1, 2], [3, 0], [0, 0], [1, 1]], classes=["no", "yes"], items=["a", "b", "c", "d"])
+VOTES = cs.Annotations.from_counts(
+    [[1, 2], [3, 0], [0, 0], [1, 1]], classes=["no", "yes"], items=["a", "b", "c", "d"]
+)
 
 
 def table(*items: str, names: tuple[str, ...] | None = ("yes", "no")) -> ItemTable:
@@ -69,7 +71,10 @@ def test_reading_items_with_groups_weights_and_words(tmp_path: Path) -> None:
     assert found.extra["groups"].tolist() == ["1", "1.0"], "groups are texts"
     assert found.extra["weights"].tolist() == [1.5, 2.0]
     assert "'text'" in found.notes[0]
-    assert read_items(path, columns=["text"], texts=True, extra={}).values.tolist() == ["words", "more"]
+    assert read_items(path, columns=["text"], texts=True, extra={}).values.tolist() == [
+        "words",
+        "more",
+    ]
 
 
 def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
@@ -95,14 +100,17 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
         ("task,yes,no\n", {}, "no rows"),
     ],
 )
-def test_bad_tables_name_the_file_and_the_column(text: str, options: Any, said: str, tmp_path: Path) -> None:
+def test_bad_tables_name_the_file_and_the_column(
+    text: str, options: Any, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=said):
         read_items(write(tmp_path, text), **options)
 
 
 def test_lists_beside_the_named_columns_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text(
-        '{"task": "a", "gpt": {"probs": {"no": 0.25, "yes": 0.75}, "list": [1, 0]}, "claude": {"labels": ["yes"]}}\n'
+        '{"task": "a", "gpt": {"probs": {"no": 0.25, "yes": 0.75}, "list": [1, 0]}, '
+        '"claude": {"labels": ["yes"]}}\n'
     )
     path = str(tmp_path / "p.jsonl")
     for classes in (None, ["no", "yes"]):
@@ -111,13 +119,21 @@ def test_lists_beside_the_named_columns_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="missing"):
         read_items(path, columns=["gpt.probs"], classes=["no", "maybe"])
     found = read_items(path, columns=["gpt.list"])
-    assert (found.names, found.values.tolist()) == (None, [[1.0, 0.0]]), "one of two columns of lists"
+    assert (found.names, found.values.tolist()) == (None, [[1.0, 0.0]]), (
+        "one of two columns of lists"
+    )
 
 
 def test_columns_of_objects_and_what_is_beside_them(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"task": "a", "p": {"no": 0.25, "yes": 0.75}, "age": 9}\n')
     path = str(tmp_path / "p.jsonl")
-    assert read_items(path, columns=["p"], classes=["yes", "no"]).values.tolist() == [[0.75, 0.25]], "order of classes"
+    assert read_items(path, columns=["p"], classes=["yes", "no"]).values.tolist() == [
+        [0.75, 0.25]
+    ], "order of classes"
     assert read_items(path).names == ("no", "yes")
-    features = read_items(write(tmp_path, "task,petal.width,petal.length,age\na,1,2,3\n"), texts=None)
-    assert features.names == ("petal.width", "petal.length", "age"), "features are not left out for a dot in a name"
+    features = read_items(
+        write(tmp_path, "task,petal.width,petal.length,age\na,1,2,3\n"), texts=None
+    )
+    assert features.names == ("petal.width", "petal.length", "age"), (
+        "features are not left out for a dot in a name"
+    )

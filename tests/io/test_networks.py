@@ -42,7 +42,10 @@ def test_classifiers(name: str, tmp_path: Path) -> None:
     classifier.save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     assert loaded.predict_proba(DATA.X).tobytes() == classifier.predict_proba(DATA.X).tobytes()
-    assert loaded.predict_set(DATA.X, 0.2).lower().tobytes() == classifier.predict_set(DATA.X, 0.2).lower().tobytes()
+    assert (
+        loaded.predict_set(DATA.X, 0.2).lower().tobytes()
+        == classifier.predict_set(DATA.X, 0.2).lower().tobytes()
+    )
 
 
 @pytest.fixture
@@ -65,7 +68,11 @@ def test_forged_weights_are_refused(saved: Path) -> None:
     original = {file.name: file.read_bytes() for file in saved.iterdir()}
     names = list(np.load(saved / "arrays.npz"))
     weights = next(name for name in names if name.endswith("0.weight"))
-    for wrong in (np.zeros((5, 9), np.float32), np.zeros((5, 10)), np.full((5, 10), np.nan, np.float32)):
+    for wrong in (
+        np.zeros((5, 9), np.float32),
+        np.zeros((5, 10)),
+        np.full((5, 10), np.nan, np.float32),
+    ):
         forge_arrays(saved, **{weights: wrong})
         with pytest.raises(FileFormatError):
             cs.load(saved)
@@ -93,6 +100,8 @@ WRONG: dict[str, list[Any]] = {
 def test_forged_parameters_devices_and_flags_are_refused(name: str, saved: Path) -> None:
     assert name in json.loads((saved / MANIFEST).read_text())["object"]["state"]
     for wrong in WRONG[name]:
-        forge(saved, lambda manifest, wrong=wrong: manifest["object"]["state"].update({name: wrong}))  # type: ignore[misc]
+        forge(
+            saved, lambda manifest, wrong=wrong: manifest["object"]["state"].update({name: wrong})
+        )  # type: ignore[misc]
         with pytest.raises(FileFormatError):
             cs.load(saved)

@@ -41,7 +41,9 @@ def write_source(folder: Path, seed: int = 0, names: str = "abc") -> Path:
         rows = slice(part * N, (part + 1) * N)
         columns = {name: predictions[rows, k] for k, name in enumerate(names)}
         table = pa.table({"task": np.arange(2 * N)[rows], **columns})
-        parquet.write_table(table, folder / f"{part}.parquet", row_group_size=ROW_GROUP, compression="none")
+        parquet.write_table(
+            table, folder / f"{part}.parquet", row_group_size=ROW_GROUP, compression="none"
+        )
     return folder
 
 
@@ -67,7 +69,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def serial(source: Path, scorer: Scorer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def serial(
+    source: Path, scorer: Scorer, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, bytes]:
     target = tmp_path_factory.mktemp("serial") / "out"
     score_parquet(source, target, scorer)
     return contents(target)
@@ -95,19 +99,25 @@ def test_every_row_once_and_in_order(source: Path, scorer: Scorer, tmp_path: Pat
     assert (summary.n_rows, summary.n_parts, summary.n_kept) == (2 * N, 16, 0)
     found = parquet.read_table(tmp_path / "out").to_pydict()
     assert found["task"] == list(range(2 * N))
-    sets = cs.load(scorer.model).predict_set(np.column_stack([parquet.read_table(source)[c] for c in "abc"]), 0.1)
+    sets = cs.load(scorer.model).predict_set(
+        np.column_stack([parquet.read_table(source)[c] for c in "abc"]), 0.1
+    )
     assert np.array_equal(found["lower_b"], sets.lower()[:, 1])
     manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
     assert manifest["complete"]
     assert manifest["rows"] == 2 * N
-    assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part")) == [
+    assert sorted(
+        path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part")
+    ) == [
         "_manifest.json",
         "_parts",
         "_plan.json",
     ]
 
 
-def test_an_interrupted_job_goes_on(source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path) -> None:
+def test_an_interrupted_job_goes_on(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
     out = interrupted(source, tmp_path / "out", scorer)
     (out / ".part-000099.parquet.1.part").write_bytes(b"left by a worker that died")
     with pytest.raises(FileExistsError):
@@ -131,7 +141,9 @@ def test_parts_are_known_by_their_checksum(
             score_parquet(source, out, scorer)
         part = out / "part-000002.parquet"
         data = part.read_bytes()
-        part.write_bytes(b"" if damage == "empty" else data[:99] + bytes([data[99] ^ 1]) + data[100:])
+        part.write_bytes(
+            b"" if damage == "empty" else data[:99] + bytes([data[99] ^ 1]) + data[100:]
+        )
         if damage == "gone":
             part.unlink()
         kept = score_parquet(source, out, scorer, resume=True).n_kept
@@ -139,7 +151,9 @@ def test_parts_are_known_by_their_checksum(
         assert contents(out) == serial
 
 
-def test_a_part_that_goes_during_the_run_is_noticed(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+def test_a_part_that_goes_during_the_run_is_noticed(
+    source: Path, scorer: Scorer, tmp_path: Path
+) -> None:
     """Item 3: a part deleted during the run was reported as written."""
 
     def thief(parts: Iterable[Part], _: int) -> Iterator[Part]:
@@ -153,7 +167,9 @@ def test_a_part_that_goes_during_the_run_is_noticed(source: Path, scorer: Scorer
     assert not (tmp_path / "out" / "_manifest.json").exists()
 
 
-def test_new_rows_are_computed_again(source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path) -> None:
+def test_new_rows_are_computed_again(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
     """Item 3: predictions of the same size, or columns that trade names, are other rows."""
     mine = tmp_path / "source"
     shutil.copytree(source, mine)
@@ -183,7 +199,12 @@ def test_rows_are_known_by_what_was_read(
     with monkeypatch.context() as patch:
         patch.setattr(Scorer, "__call__", replace_source)
         score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer)
-    assert score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer, resume=True).n_kept < 8
+    assert (
+        score_parquet(
+            tmp_path / "source" / "0.parquet", tmp_path / "out", scorer, resume=True
+        ).n_kept
+        < 8
+    )
     seen, table = set(), parquet.read_table(source)
     for zone in ("UTC", "Europe/Berlin"):
         when = pa.array([0] * len(table), pa.timestamp("us", zone))
@@ -192,7 +213,9 @@ def test_rows_are_known_by_what_was_read(
     assert len(seen) == 2
 
 
-def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, tmp_path: Path) -> None:
+def test_another_job_is_not_resumed(
+    source: Path, scorer: Scorer, model: Path, tmp_path: Path
+) -> None:
     out = interrupted(source, tmp_path / "out", scorer)
     for other in (Scorer(model, 0.2, ask=["lower", "labels"]), Scorer(model, 0.1, ask=["upper"])):
         with pytest.raises(ValueError, match="another job"):
@@ -206,18 +229,26 @@ def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, t
 def test_swapped_groups_are_another_calibration(source: Path, tmp_path: Path) -> None:
     groups = np.array(["x", "y"] * 100)
     for name, keys in (("one", groups), ("two", groups[::-1])):
-        cs.conformalize(DATA.distributions, DATA.counts, classes="abc", groups=keys).save(tmp_path / name)
+        cs.conformalize(DATA.distributions, DATA.counts, classes="abc", groups=keys).save(
+            tmp_path / name
+        )
     mine = tmp_path / "source"
     mine.mkdir()
     table = parquet.read_table(source)
-    parquet.write_table(table.append_column("g", [["x", "y"] * N]), mine / "0.parquet", row_group_size=ROW_GROUP)
-    first, second = (Scorer(tmp_path / name, 0.1, ask=["width"], groups="g") for name in ("one", "two"))
+    parquet.write_table(
+        table.append_column("g", [["x", "y"] * N]), mine / "0.parquet", row_group_size=ROW_GROUP
+    )
+    first, second = (
+        Scorer(tmp_path / name, 0.1, ask=["width"], groups="g") for name in ("one", "two")
+    )
     out = interrupted(mine, tmp_path / "out", first)
     with pytest.raises(ValueError, match="another job"):
         score_parquet(mine, out, second, resume=True)
 
 
-def test_a_row_group_that_changed_is_computed_again(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+def test_a_row_group_that_changed_is_computed_again(
+    source: Path, scorer: Scorer, tmp_path: Path
+) -> None:
     """Sizes and extremes are the same, the order of the rows is not."""
     mine = tmp_path / "source"
     shutil.copytree(source, mine)
@@ -229,16 +260,25 @@ def test_a_row_group_that_changed_is_computed_again(source: Path, scorer: Scorer
     assert score_parquet(mine, out, scorer, resume=True).n_kept == 5
 
 
-def test_models_in_memory_travel_as_files(source: Path, serial: dict[str, bytes], model: Path, tmp_path: Path) -> None:
+def test_models_in_memory_travel_as_files(
+    source: Path, serial: dict[str, bytes], model: Path, tmp_path: Path
+) -> None:
     loaded = Scorer(cs.load(model), 0.1, ask=["lower", "labels"])
     out = interrupted(source, tmp_path / "out", loaded)
-    assert score_parquet(source, out, Scorer(cs.load(model), 0.1, ask=["lower", "labels"]), resume=True).n_kept == 6
+    assert (
+        score_parquet(
+            source, out, Scorer(cs.load(model), 0.1, ask=["lower", "labels"]), resume=True
+        ).n_kept
+        == 6
+    )
     assert contents(out) == serial
     kept = (out / "_calibration" / "manifest.json").read_bytes()
     other = cs.conformalize(DATA.distributions, DATA.counts, classes="abc", score="tv")
     with pytest.raises(ValueError, match="another job"):
         score_parquet(source, out, Scorer(other, 0.1, ask=["lower", "labels"]), resume=True)
-    assert (out / "_calibration" / "manifest.json").read_bytes() == kept, "the model of the job stays"
+    assert (out / "_calibration" / "manifest.json").read_bytes() == kept, (
+        "the model of the job stays"
+    )
 
 
 def test_rows_without_a_value_are_counted(source: Path, scorer: Scorer, tmp_path: Path) -> None:
@@ -295,15 +335,23 @@ def test_strangers_cannot_connect(client: Any) -> None:
     assert address.startswith("tls://127.0.0.1:")
 
     async def knock(security: Any) -> None:  # not a Client: one that is refused leaves sockets open
-        comm = await distributed.comm.connect(address, timeout=2, **security.get_connection_args("client"))
+        comm = await distributed.comm.connect(
+            address, timeout=2, **security.get_connection_args("client")
+        )
         comm.abort()
 
     for stranger in (distributed.Security(), distributed.Security.temporary()):
         with pytest.raises((OSError, TypeError, ValueError, RuntimeError)):
             distributed.utils.LoopRunner().run_sync(knock, stranger)
-    distributed.utils.LoopRunner().run_sync(knock, client.security)  # whoever has the credentials can
+    distributed.utils.LoopRunner().run_sync(
+        knock, client.security
+    )  # whoever has the credentials can
     me = psutil.Process()
-    sockets = [c for process in (me, *me.children(recursive=True)) for c in process.net_connections(kind="inet")]
+    sockets = [
+        c
+        for process in (me, *me.children(recursive=True))
+        for c in process.net_connections(kind="inet")
+    ]
     listening = [c.laddr for c in sockets if c.status == psutil.CONN_LISTEN]
     assert len(listening) >= 4
     assert {each.ip for each in listening} == {"127.0.0.1"}
@@ -313,7 +361,9 @@ def test_strangers_cannot_connect(client: Any) -> None:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
 
 
-def test_a_scheduler_with_tls_files(client: Any, source: Path, scorer: Scorer, tmp_path: Path) -> None:
+def test_a_scheduler_with_tls_files(
+    client: Any, source: Path, scorer: Scorer, tmp_path: Path
+) -> None:
     made, names = client.security, ("ca", "cert", "key")
     texts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
     for name, text in zip(names, texts, strict=True):
@@ -323,7 +373,9 @@ def test_a_scheduler_with_tls_files(client: Any, source: Path, scorer: Scorer, t
         assert score_parquet(source, tmp_path / "out", scorer, client=mine).n_rows == 2 * N
 
 
-def test_bad_rows_on_workers_are_a_sentence_about_them(source: Path, client: Any, model: Path, tmp_path: Path) -> None:
+def test_bad_rows_on_workers_are_a_sentence_about_them(
+    source: Path, client: Any, model: Path, tmp_path: Path
+) -> None:
     table = parquet.read_table(source)
     broken = table.set_column(1, "a", pa.array([5.0] * len(table)))
     parquet.write_table(broken, tmp_path / "x.parquet")
@@ -341,16 +393,25 @@ class FailingClient:
         raise self.error
 
 
-def test_failures_of_clusters_end_in_one_error(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+def test_failures_of_clusters_end_in_one_error(
+    source: Path, scorer: Scorer, tmp_path: Path
+) -> None:
     """Item 12: scheduler gone, workers out of memory, no workers; what is finished can be resumed."""
     distributed = pytest.importorskip("distributed")
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
 
     killed = distributed.scheduler.KilledWorker("score_part", "worker", 3)
-    for error in (killed, TimeoutError("0 of 1"), CommClosedError("gone"), FutureCancelledError("key", "lost")):
+    for error in (
+        killed,
+        TimeoutError("0 of 1"),
+        CommClosedError("gone"),
+        FutureCancelledError("key", "lost"),
+    ):
         with pytest.raises(ClusterError, match="resume"):
-            score_parquet(source, tmp_path / "out", scorer, client=FailingClient(error), resume=True)
+            score_parquet(
+                source, tmp_path / "out", scorer, client=FailingClient(error), resume=True
+            )
 
 
 def test_no_scheduler_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +423,9 @@ def test_no_scheduler_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(99)], ids=["silent", "web", "zeros"]
+    "greeting",
+    [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(99)],
+    ids=["silent", "web", "zeros"],
 )
 def test_another_server_at_an_address(greeting: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent one was waited for forever; another ended in a MemoryError."""
@@ -392,7 +455,10 @@ def test_workers_that_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("Nanny failed to start.")
 
     monkeypatch.setattr(distributed, "LocalCluster", refuse)
-    with pytest.raises(ClusterError, match="workers do not start: Nanny failed to start"), local_cluster(1):
+    with (
+        pytest.raises(ClusterError, match="workers do not start: Nanny failed to start"),
+        local_cluster(1),
+    ):
         pass
 
 
@@ -420,7 +486,9 @@ def test_a_killed_client_leaves_what_is_finished(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_dies_is_one_error(source: Path, scorer: Scorer, client: Any, tmp_path: Path) -> None:
+def test_a_scheduler_that_dies_is_one_error(
+    source: Path, scorer: Scorer, client: Any, tmp_path: Path
+) -> None:
     """The last test with the client, which takes its time to close."""
 
     def kill_scheduler(parts: Iterable[Part], _: int) -> Iterator[Part]:

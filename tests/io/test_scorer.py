@@ -26,12 +26,18 @@ def calibration() -> cs.Calibration:
 
 def table(predictions: np.ndarray, names: tuple[str, ...] = CLASSES, **more: object) -> Any:
     columns = {name: predictions[:, k] for k, name in enumerate(names)}
-    return pa.RecordBatch.from_pydict({"task": [f"t{i}" for i in range(len(predictions))], **columns, **more})
+    return pa.RecordBatch.from_pydict(
+        {"task": [f"t{i}" for i in range(len(predictions))], **columns, **more}
+    )
 
 
 def test_answers_are_those_of_predict_set(calibration: cs.Calibration) -> None:
     predictions = DATA.distributions[300:]
-    scorer = Scorer(calibration, 0.1, ask=["prediction", "lower", "upper", "entropy", "labels", "width", "volume"])
+    scorer = Scorer(
+        calibration,
+        0.1,
+        ask=["prediction", "lower", "upper", "entropy", "labels", "width", "volume"],
+    )
     result = scorer(table(predictions))
     sets = calibration.predict_set(predictions, 0.1)
     lower, upper = sets.lower(), sets.upper()
@@ -48,7 +54,9 @@ def test_answers_are_those_of_predict_set(calibration: cs.Calibration) -> None:
     assert result.column("task").to_pylist()[:2] == ["t0", "t1"]
 
 
-def test_the_schema_is_known_in_advance_and_batches_do_not_matter(calibration: cs.Calibration) -> None:
+def test_the_schema_is_known_in_advance_and_batches_do_not_matter(
+    calibration: cs.Calibration,
+) -> None:
     scorer = Scorer(calibration, 0.2)
     schema = scorer.schema
     batch = table(DATA.distributions)
@@ -67,14 +75,18 @@ def test_columns_texts_lists_objects_and_logits(calibration: cs.Calibration) -> 
     ids = {"task": expected.column("task")}
     assert scorer(pa.RecordBatch.from_pydict({**ids, "p": p.tolist()})).equals(expected)
     nested = {f"probs.{name}": p[:, k] for k, name in enumerate(CLASSES)}
-    assert scorer(pa.RecordBatch.from_pydict({**ids, **nested, "length": np.arange(600)})).equals(expected)
+    assert scorer(pa.RecordBatch.from_pydict({**ids, **nested, "length": np.arange(600)})).equals(
+        expected
+    )
     texts = {name: [repr(float(x)) for x in p[:, k]] for k, name in enumerate(CLASSES)}
     assert scorer(pa.RecordBatch.from_pydict({**ids, **texts})).equals(expected)
     logits = Scorer(calibration, 0.1, ask=["upper"], logits=True)(table(np.log(p) + 3.0))
     assert np.allclose(logits.column("upper_no"), expected.column("upper_no"))
 
 
-def test_a_scorer_made_from_a_path_is_small_to_ship(calibration: cs.Calibration, tmp_path: Path) -> None:
+def test_a_scorer_made_from_a_path_is_small_to_ship(
+    calibration: cs.Calibration, tmp_path: Path
+) -> None:
     calibration.save(tmp_path / "calibration")
     scorer = Scorer(tmp_path / "calibration", 0.1)
     batch = table(DATA.distributions[300:])
@@ -87,8 +99,12 @@ def test_a_scorer_made_from_a_path_is_small_to_ship(calibration: cs.Calibration,
 def test_groups_and_weights_come_from_columns() -> None:
     groups = np.where(DATA.X[:, 0] > 0, 1, 2)
     weights = np.exp(0.3 * DATA.X[:, 1])
-    made = cs.conformalize(DATA.distributions[:300], DATA.counts[:300], groups=groups[:300], weights=weights[:300])
-    sets = made.predict_set(DATA.distributions[300:], 0.1, groups=groups[300:], weights=weights[300:])
+    made = cs.conformalize(
+        DATA.distributions[:300], DATA.counts[:300], groups=groups[:300], weights=weights[:300]
+    )
+    sets = made.predict_set(
+        DATA.distributions[300:], 0.1, groups=groups[300:], weights=weights[300:]
+    )
     scorer = Scorer(made, 0.1, ask=["width"], groups="side", weights="w")
     for side in (groups[300:], list(map(str, groups[300:]))):  # numbers in Parquet, texts in CSV
         batch = table(DATA.distributions[300:], ("0", "1", "2"), side=side, w=weights[300:])
@@ -100,7 +116,9 @@ def test_a_classifier_reads_features_and_texts() -> None:
     clf.fit(DATA.X[:200], DATA.counts[:200]).conformalize(DATA.X[200:400], DATA.counts[200:400])
     batch = pa.RecordBatch.from_pydict({f"x{j}": DATA.X[400:, j] for j in range(DATA.X.shape[1])})
     scorer = Scorer(clf, 0.1, ask=["width"], id=None)
-    assert np.array_equal(scorer(batch).column("threshold"), clf.predict_set(DATA.X[400:], 0.1).threshold)
+    assert np.array_equal(
+        scorer(batch).column("threshold"), clf.predict_set(DATA.X[400:], 0.1).threshold
+    )
     assert scorer(batch).schema == scorer.schema
     with pytest.raises(ValueError, match="logits"):
         Scorer(clf, logits=True)
@@ -111,7 +129,10 @@ def test_a_classifier_reads_features_and_texts() -> None:
     [
         (lambda b: b.drop_columns(["yes"]), "'yes'"),
         (lambda b: b.drop_columns(["task"]), "'task' is missing"),
-        (lambda b: b.set_column(1, "no", pa.array(["a"] * b.num_rows)), "'no' .* must hold numbers"),
+        (
+            lambda b: b.set_column(1, "no", pa.array(["a"] * b.num_rows)),
+            "'no' .* must hold numbers",
+        ),
         (lambda b: b.set_column(1, "no", pa.array([0.5] * b.num_rows)), "sum to one"),
     ],
 )
@@ -152,14 +173,20 @@ def test_columns_are_kept_as_they_are(calibration: cs.Calibration) -> None:
     with pytest.raises(ValueError, match="'nothing'"):
         Scorer(calibration, keep=["nothing"]).for_input(batch.schema)
     with pytest.raises(ValueError, match="'width' cannot be kept"):
-        Scorer(calibration, ask=["width"], keep=["width"])(table(DATA.distributions[:3], width=[1, 2, 3]))
+        Scorer(calibration, ask=["width"], keep=["width"])(
+            table(DATA.distributions[:3], width=[1, 2, 3])
+        )
 
 
 def test_predictions_that_predict_wrote_and_that_were_rounded(calibration: cs.Calibration) -> None:
     first = Scorer(calibration, 0.1, ask=["prediction", "lower"])(table(DATA.distributions))
     again = Scorer(calibration, 0.2, ask=["upper"])(first)
-    assert np.array_equal(again.column("upper_no"), calibration.predict_set(DATA.distributions, 0.2).upper()[:, 0])
+    assert np.array_equal(
+        again.column("upper_no"), calibration.predict_set(DATA.distributions, 0.2).upper()[:, 0]
+    )
     rounded = DATA.distributions.round(3)
     exact = rounded / rounded.sum(axis=1, keepdims=True)
     answers = Scorer(calibration, 0.2, ask=["upper"])(table(rounded))
-    np.testing.assert_allclose(answers.column("upper_no"), calibration.predict_set(exact, 0.2).upper()[:, 0])
+    np.testing.assert_allclose(
+        answers.column("upper_no"), calibration.predict_set(exact, 0.2).upper()[:, 0]
+    )

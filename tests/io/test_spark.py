@@ -37,7 +37,9 @@ def test_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     parquet.write_table(pa.table(columns), "predictions/0.parquet", row_group_size=300)
     recipe = next(
-        code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "mapInArrow" in code
+        code
+        for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        if "mapInArrow" in code
     )
     names: dict[str, object] = {}
     exec(recipe.replace("SparkSession.builder.", 'SparkSession.builder.master("local[2]").'), names)

@@ -92,13 +92,21 @@ def test_thresholds_stay_the_same(options: Any, tmp_path: Path) -> None:
     new |= {"weights": np.ones(5)} if "weights" in options else {}
     expected = calibration.predict_set(DATA.distributions[:5], 0.3, **new).threshold
     assert (
-        cs.load(tmp_path / "c").predict_set(DATA.distributions[:5], 0.3, **new).threshold.tolist() == expected.tolist()
+        cs.load(tmp_path / "c").predict_set(DATA.distributions[:5], 0.3, **new).threshold.tolist()
+        == expected.tolist()
     )
 
 
 @pytest.mark.parametrize(
     "classes",
-    [["b", "a", "c"], [3, 1, 2], [0.5, 1.5, -2.0], [True, False, 2], ["", "naïve\n", "猫 🐈"], ["a", 1, 2.5]],
+    [
+        ["b", "a", "c"],
+        [3, 1, 2],
+        [0.5, 1.5, -2.0],
+        [True, False, 2],
+        ["", "naïve\n", "猫 🐈"],
+        ["a", 1, 2.5],
+    ],
     ids=repr,
 )
 def test_class_names_keep_value_type_and_order(classes: list[Any], tmp_path: Path) -> None:
@@ -132,7 +140,10 @@ def test_a_large_vocabulary(tmp_path: Path) -> None:
     texts = [" ".join(words[::2]), " ".join(words[1::2])] * 2
     classifier = cs.ConformalCredalClassifier(model).fit(texts, [[3, 1], [1, 3]] * 2)
     classifier.save(tmp_path / "c")
-    assert cs.load(tmp_path / "c").predict_proba(texts).tobytes() == classifier.predict_proba(texts).tobytes()
+    assert (
+        cs.load(tmp_path / "c").predict_proba(texts).tobytes()
+        == classifier.predict_proba(texts).tobytes()
+    )
 
 
 ESTIMATORS = {
@@ -152,24 +163,32 @@ def test_classifiers(name: str, tmp_path: Path) -> None:
     assert loaded.predict_proba(DATA.X).tobytes() == classifier.predict_proba(DATA.X).tobytes()
     assert loaded.predict(DATA.X).tolist() == classifier.predict(DATA.X).tolist()
     assert_same(loaded.calibration_, classifier.calibration_)
-    assert loaded.predict_set(DATA.X, 0.3).upper().tobytes() == classifier.predict_set(DATA.X, 0.3).upper().tobytes()
+    assert (
+        loaded.predict_set(DATA.X, 0.3).upper().tobytes()
+        == classifier.predict_set(DATA.X, 0.3).upper().tobytes()
+    )
 
 
 def test_classifiers_of_texts_and_of_folds(tmp_path: Path) -> None:
     texts = ["good day", "bad day", "a day"] * 20
     votes = [[3, 1], [1, 3], [2, 2]] * 20
     model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression())
-    classifier = cs.ConformalCredalClassifier(model).cross_conformalize(texts, votes, 3, random_state=0)
+    classifier = cs.ConformalCredalClassifier(model).cross_conformalize(
+        texts, votes, 3, random_state=0
+    )
     classifier.save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     assert len(loaded.estimators_) == 3
-    assert loaded.predict_set(texts).lower().tobytes() == classifier.predict_set(texts).lower().tobytes()
+    assert (
+        loaded.predict_set(texts).lower().tobytes()
+        == classifier.predict_set(texts).lower().tobytes()
+    )
 
 
 def test_a_fitted_classifier_can_be_calibrated_later(tmp_path: Path) -> None:
-    cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X[:45], np.tile(["no", "yes", "so"], 15)).save(
-        tmp_path / "c"
-    )
+    cs.ConformalCredalClassifier(LogisticRegression()).fit(
+        DATA.X[:45], np.tile(["no", "yes", "so"], 15)
+    ).save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     assert loaded.classes_.tolist() == ["no", "so", "yes"]
     with pytest.raises(NotFittedError):
@@ -189,7 +208,11 @@ def test_a_stream_goes_on(tmp_path: Path) -> None:
 def test_every_kind_of_value_comes_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(store.TYPES, "Everything", __name__)
     thing = Everything(
-        Fraction(1, 10), (1, (2.5, "x", None)), -np.inf, {"a": np.arange(3), 2: True}, np.array(["u", "w"])
+        Fraction(1, 10),
+        (1, (2.5, "x", None)),
+        -np.inf,
+        {"a": np.arange(3), 2: True},
+        np.array(["u", "w"]),
     )
     store.save(thing, tmp_path / "e")
     back = store.load(tmp_path / "e")
@@ -206,11 +229,15 @@ class Everything:
     names: np.ndarray
 
 
-@pytest.mark.parametrize("name", [name for name in store.TYPES if "Network" not in name and "Torch" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in store.TYPES if "Network" not in name and "Torch" not in name]
+)
 def test_types_on_the_list_say_what_they_hold(name: str) -> None:
     kind = store.find_type(name)
     assert kind is not None
-    assert get_type_hints(kind.__init__ if hasattr(kind, "get_params") else getattr(kind, "_from_store", kind))
+    assert get_type_hints(
+        kind.__init__ if hasattr(kind, "get_params") else getattr(kind, "_from_store", kind)
+    )
 
 
 def test_another_process_predicts_the_same(tmp_path: Path) -> None:
@@ -239,7 +266,9 @@ def test_estimators_beyond_the_short_list_must_be_trusted(tmp_path: Path) -> Non
     assert cs.load(tmp_path / "c", trusted=TREES).predict_proba(DATA.X).shape == (90, 3)
 
 
-@pytest.mark.parametrize("make", [lambda: calibrate("ws"), classify], ids=["calibration", "classifier"])
+@pytest.mark.parametrize(
+    "make", [lambda: calibrate("ws"), classify], ids=["calibration", "classifier"]
+)
 def test_same_object_same_files(make: Any, tmp_path: Path) -> None:
     """Item 15: byte for byte, although skops calls objects by their addresses."""
     for name in ("a", "b"):
@@ -271,7 +300,11 @@ class Locked:
 
 def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
     odd = np.datetime64("2020-01-01")
-    for thing in (calibrate(Unregistered()), calibrate(Normalized(Unregistered())), calibrate(classes=["a", "b", odd])):
+    for thing in (
+        calibrate(Unregistered()),
+        calibrate(Normalized(Unregistered())),
+        calibrate(classes=["a", "b", odd]),
+    ):
         with pytest.raises(TypeError):
             thing.save(tmp_path / "c")
     with pytest.raises(ValueError, match="names and parameters"):
@@ -291,11 +324,16 @@ def test_missing_extra(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     classify().save(tmp_path / "linear")
     for name in ("skops", "skops.io"):
         monkeypatch.setitem(sys.modules, name, None)
-    for action in (lambda: classifier.save(tmp_path / "d"), lambda: cs.load(tmp_path / "c", trusted=TREES)):
+    for action in (
+        lambda: classifier.save(tmp_path / "d"),
+        lambda: cs.load(tmp_path / "c", trusted=TREES),
+    ):
         with pytest.raises(MissingExtraError, match="skops"):
             action()
     assert isinstance(cs.load(saved), cs.Calibration)
-    assert isinstance(cs.load(tmp_path / "linear"), cs.ConformalCredalClassifier), "linear models need no extra"
+    assert isinstance(cs.load(tmp_path / "linear"), cs.ConformalCredalClassifier), (
+        "linear models need no extra"
+    )
 
 
 # --- whole or not at all ---
@@ -327,10 +365,14 @@ def make_foreign(kind: str, path: Path) -> None:
         (path / "notes.txt").write_text("precious")
     else:
         path.mkdir()
-        (path / (MANIFEST if kind == "other manifest" else "thesis.txt")).write_text('{"name": "a web page"}')
+        (path / (MANIFEST if kind == "other manifest" else "thesis.txt")).write_text(
+            '{"name": "a web page"}'
+        )
 
 
-@pytest.mark.parametrize("kind", ["file", "symlink", "folder", "other manifest", "saved object with notes"])
+@pytest.mark.parametrize(
+    "kind", ["file", "symlink", "folder", "other manifest", "saved object with notes"]
+)
 def test_foreign_things_are_not_replaced(kind: str, tmp_path: Path) -> None:
     make_foreign(kind, tmp_path / "c")
     before = [(p, p.read_bytes()) for p in sorted(tmp_path.rglob("*")) if p.is_file()]
@@ -371,7 +413,9 @@ def test_writers_at_work_are_not_swept(tmp_path: Path) -> None:
     assert entries(tmp_path) == ["f"]
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize(
+    "error", [OSError("disk"), KeyboardInterrupt()], ids=["error", "interrupt"]
+)
 def test_a_failure_leaves_the_old_and_no_litter(
     error: BaseException, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,12 +437,17 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")
-    with pytest.raises(OSError, match=r"No space left.*result\.csv"), _files.staged(tmp_path / "result.csv"):
+    with (
+        pytest.raises(OSError, match=r"No space left.*result\.csv"),
+        _files.staged(tmp_path / "result.csv"),
+    ):
         full.write_text("x" * 10)
     assert not list(tmp_path.iterdir())
 
 
-def test_contents_reach_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contents_reach_the_disk_before_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
     fsync, replace, rename = os.fsync, Path.replace, Path.rename
     monkeypatch.setattr(os, "fsync", lambda fd: steps.append("sync") or fsync(fd))

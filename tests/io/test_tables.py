@@ -27,15 +27,25 @@ from credalset.io.match import Batch, choose_columns, find_id, read_items  # noq
 from credalset.io.tables import read_records, read_table, read_votes, table_writer  # noqa: E402
 from tests.io.children import memory_of_reading  # noqa: E402
 
-ROWS = [("007", 0.25, 0.75), ("1.10", 0.5, 0.5), ("1.1", 1.0, 0.0), ("NA", 0.125, 0.875), ("naïve", 0.0, 1.0)]
+ROWS = [
+    ("007", 0.25, 0.75),
+    ("1.10", 0.5, 0.5),
+    ("1.1", 1.0, 0.0),
+    ("NA", 0.125, 0.875),
+    ("naïve", 0.0, 1.0),
+]
 COMMAS = [(task, str(yes).replace(".", ","), str(no).replace(".", ",")) for task, yes, no in ROWS]
 CSV = "task,yes,no\n" + "".join(f"{task},{yes},{no}\n" for task, yes, no in ROWS)
 JSONL = "".join(f'{{"task": "{task}", "yes": {yes}, "no": {no}}}\n' for task, yes, no in ROWS)
-NESTED = "".join(f'{{"task": "{t}", "probs": {{"yes": {yes}, "no": {no}}}}}\n' for t, yes, no in ROWS)
+NESTED = "".join(
+    f'{{"task": "{t}", "probs": {{"yes": {yes}, "no": {no}}}}}\n' for t, yes, no in ROWS
+)
 
 
 def frame() -> Any:
-    return pa.table({"task": [r[0] for r in ROWS], "yes": [r[1] for r in ROWS], "no": [r[2] for r in ROWS]})
+    return pa.table(
+        {"task": [r[0] for r in ROWS], "yes": [r[1] for r in ROWS], "no": [r[2] for r in ROWS]}
+    )
 
 
 def parquet_bytes(table: Any) -> bytes:
@@ -50,7 +60,9 @@ FILES: dict[str, bytes] = {
     "utf16.csv": CSV.encode("utf-16"),
     "utf16.jsonl": JSONL.encode("utf-16"),
     "semicolons.csv": CSV.replace(",", ";").encode(),
-    "decimal-commas.csv": ("task;yes;no\n" + "".join(f"{t};{y};{n}\n" for t, y, n in COMMAS)).encode(),
+    "decimal-commas.csv": (
+        "task;yes;no\n" + "".join(f"{t};{y};{n}\n" for t, y, n in COMMAS)
+    ).encode(),
     "tabs.csv": CSV.replace(",", "\t").encode(),
     "a.tsv": CSV.replace(",", "\t").encode(),
     "quoted.csv": CSV.replace("naïve", '"naïve"').replace("\n", "\r\n").encode(),
@@ -61,7 +73,9 @@ FILES: dict[str, bytes] = {
     "a.jsonl.bz2": bz2.compress(JSONL.encode()),
     "a.json": f"[{JSONL.strip().replace(chr(10), ',' + chr(10))}]".encode(),
     "lines.json": JSONL.encode(),
-    "pretty.json": json.dumps([dict(zip(("task", "yes", "no"), row, strict=True)) for row in ROWS], indent=2).encode(),
+    "pretty.json": json.dumps(
+        [dict(zip(("task", "yes", "no"), row, strict=True)) for row in ROWS], indent=2
+    ).encode(),
     "nested.jsonl": NESTED.encode(),
     "lists.jsonl": "".join(f'{{"task": "{t}", "p": [{y}, {n}]}}\n' for t, y, n in ROWS).encode(),
     "a.parquet": parquet_bytes(frame()),
@@ -69,7 +83,9 @@ FILES: dict[str, bytes] = {
     "nested.parquet": parquet_bytes(
         pa.table({"task": [r[0] for r in ROWS], "probs": [{"yes": r[1], "no": r[2]} for r in ROWS]})
     ),
-    "lists.parquet": parquet_bytes(pa.table({"task": [r[0] for r in ROWS], "p": [list(r[1:]) for r in ROWS]})),
+    "lists.parquet": parquet_bytes(
+        pa.table({"task": [r[0] for r in ROWS], "p": [list(r[1:]) for r in ROWS]})
+    ),
     "no-suffix": CSV.encode(),
     "json-no-suffix": JSONL.encode(),
 }
@@ -91,7 +107,9 @@ def test_the_same_table_in_every_format(name: str, tmp_path: Path) -> None:
     assert values.tolist() == [list(row[1:]) for row in ROWS]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "utf16.csv", "a.csv.bz2", "semicolons.csv", "a.jsonl", "pretty.json"])
+@pytest.mark.parametrize(
+    "name", ["a.csv", "utf16.csv", "a.csv.bz2", "semicolons.csv", "a.jsonl", "pretty.json"]
+)
 def test_the_same_file_as_votes(name: str, tmp_path: Path) -> None:
     """Item 1: "1.1" and "1.10", worker ids and labels are texts; NA is a name."""
     votes = [("1.1", "07", "1.0"), ("1.10", "7", "1"), ("1.10", "NA", "NA")]
@@ -99,7 +117,9 @@ def test_the_same_file_as_votes(name: str, tmp_path: Path) -> None:
     text = "task,worker,label\n" + "".join(f"{','.join(row)}\n" for row in votes)
     text = text.replace(",", ";") if "semi" in name else text
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    contents = json.dumps(rows) if name.endswith(".json") else lines if name.endswith(".jsonl") else text
+    contents = (
+        json.dumps(rows) if name.endswith(".json") else lines if name.endswith(".jsonl") else text
+    )
     data = contents.encode("utf-16" if "16" in name else "utf-8")
     (tmp_path / name).write_bytes(bz2.compress(data) if name.endswith("bz2") else data)
     found = cs.Annotations.read(tmp_path / name)
@@ -112,7 +132,11 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(
         '{"task": 1.10, "yes": 1}\n{"task": 1.1, "yes": 1e-3}\n{"task": 100.0, "yes": 0}\n'
     )
-    assert [row["task"] for batch in read_table(tmp_path / "a.jsonl").batches for row in batch.to_pylist()] == [
+    assert [
+        row["task"]
+        for batch in read_table(tmp_path / "a.jsonl").batches
+        for row in batch.to_pylist()
+    ] == [
         "1.10",
         "1.1",
         "100.0",
@@ -123,7 +147,9 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
 def test_ids_after_blank_lines_are_texts(start: bytes, tmp_path: Path) -> None:
     for name, mark in (("a.csv", ","), ("a.tsv", "\t")):
         lines = (f"{item}{mark}0.5{mark}0.5" for item in ("1.1", "1.10", "007"))
-        (tmp_path / name).write_bytes(start + "\n".join([mark.join(("task", "yes", "no")), *lines]).encode())
+        (tmp_path / name).write_bytes(
+            start + "\n".join([mark.join(("task", "yes", "no")), *lines]).encode()
+        )
         assert read(tmp_path / name)[0] == ["1.1", "1.10", "007"]
 
 
@@ -137,11 +163,20 @@ def test_a_header_beyond_the_first_bytes_is_refused(tmp_path: Path) -> None:
 def test_numbers_in_parquet_have_one_text(tmp_path: Path) -> None:
     """An item was 1.0 where votes are imported, and 1 for the other commands."""
     ids = pa.array([1.0, 2.5, None])
-    parquet.write_table(pa.table({"task": ids, "worker": ["a"] * 3, "label": ["x", "y", "x"]}), tmp_path / "a.parquet")
-    assert (
-        cs.Annotations.read(tmp_path / "a.parquet").items == read_votes(tmp_path / "a.parquet").items == ("1.0", "2.5")
+    parquet.write_table(
+        pa.table({"task": ids, "worker": ["a"] * 3, "label": ["x", "y", "x"]}),
+        tmp_path / "a.parquet",
     )
-    assert Batch(next(read_table(tmp_path / "a.parquet").batches), (), "").texts("task") == ["1.0", "2.5", None]
+    assert (
+        cs.Annotations.read(tmp_path / "a.parquet").items
+        == read_votes(tmp_path / "a.parquet").items
+        == ("1.0", "2.5")
+    )
+    assert Batch(next(read_table(tmp_path / "a.parquet").batches), (), "").texts("task") == [
+        "1.0",
+        "2.5",
+        None,
+    ]
 
 
 def test_other_encodings_are_named(tmp_path: Path) -> None:
@@ -220,7 +255,10 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     start = time.process_time()
     table = read_table(tmp_path / "a.csv")
     found = choose_columns(table.schema, ["task"], classes=names)
-    assert Batch(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (5, 10_000)
+    assert Batch(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (
+        5,
+        10_000,
+    )
     words = ",".join(["t", *["0.0001", "word"] * 10_000])
     (tmp_path / "b.csv").write_text(",".join(["task", *map(str, range(20_000))]) + f"\n{words}\n")
     assert read_items(tmp_path / "b.csv").features().shape == (1, 10_000)
@@ -239,7 +277,11 @@ def test_texts_with_newlines_and_quotes(tmp_path: Path) -> None:
     schema = pa.schema([("task", pa.string()), ("text", pa.string())])
     for name in ("a.csv", "a.tsv", "a.jsonl", "a.csv.zst", "a.parquet"):
         with table_writer(tmp_path / name, schema) as write:
-            write(pa.RecordBatch.from_pylist([{"task": "007", "text": text}, {"task": "x", "text": None}], schema))
+            write(
+                pa.RecordBatch.from_pylist(
+                    [{"task": "007", "text": text}, {"task": "x", "text": None}], schema
+                )
+            )
         rows = [row for batch in read_table(tmp_path / name).batches for row in batch.to_pylist()]
         assert rows == [{"task": "007", "text": text}, {"task": "x", "text": None}], name
 
@@ -282,7 +324,10 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     for path in (tmp_path / "no.csv", tmp_path, str(tmp_path / "*.csv")):
         with pytest.raises(FileNotFoundError):
             read_table(path)
-    with pytest.raises(ValueError, match="format"), table_writer(tmp_path / "out.xyz", frame().schema):
+    with (
+        pytest.raises(ValueError, match="format"),
+        table_writer(tmp_path / "out.xyz", frame().schema),
+    ):
         pass
 
 
@@ -307,14 +352,30 @@ def test_columns_are_found_by_name_or_named() -> None:
 # --- writing ---
 
 
-FORMULAS = ["=1+1", "+cmd", "-cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋x", "－x", "＠x"]
+FORMULAS = [
+    "=1+1",
+    "+cmd",
+    "-cmd",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "＝1+1",
+    "＋x",
+    "－x",
+    "＠x",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_formulas_are_quoted_in_tables_for_spreadsheets(text: str, tmp_path: Path) -> None:
-    schema = pa.schema([("task", pa.string()), ("labels", pa.list_(pa.string())), (text, pa.string())])
+    schema = pa.schema(
+        [("task", pa.string()), ("labels", pa.list_(pa.string())), (text, pa.string())]
+    )
     with table_writer(tmp_path / "a.csv", schema) as write:
-        write(pa.RecordBatch.from_pylist([{"task": text, "labels": [text, "b"], text: "-5"}], schema))
+        write(
+            pa.RecordBatch.from_pylist([{"task": text, "labels": [text, "b"], text: "-5"}], schema)
+        )
     row = next(read_table(tmp_path / "a.csv").batches).to_pylist()[0]
     assert row["task"] == f"'{text}" == quote_formula(text)
     assert row["labels"] == f"'{text}|b"
@@ -333,6 +394,10 @@ def test_a_table_appears_when_it_is_whole(tmp_path: Path) -> None:
 def test_json_has_no_infinity(tmp_path: Path) -> None:
     schema = pa.schema([("x", pa.float64())])
     with table_writer(tmp_path / "a.jsonl", schema) as write:
-        write(pa.RecordBatch.from_pylist([{"x": np.inf}, {"x": -np.inf}, {"x": np.nan}, {"x": 1.5}], schema))
+        write(
+            pa.RecordBatch.from_pylist(
+                [{"x": np.inf}, {"x": -np.inf}, {"x": np.nan}, {"x": 1.5}], schema
+            )
+        )
     rows = [json.loads(line)["x"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert rows == ["Infinity", "-Infinity", None, 1.5]

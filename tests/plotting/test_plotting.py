@@ -87,7 +87,9 @@ def test_ternary_names_the_corners(ax: Axes) -> None:
     assert [text.get_text() for text in ax.texts] == ["no", "maybe", "yes"]
     other = plotting.ternary(sets, ax=Figure().subplots())
     assert [text.get_text() for text in other.texts] == ["0", "1", "2"]
-    known = plotting.ternary(dataclasses.replace(sets, classes=("a", "b", "c")), ax=Figure().subplots())
+    known = plotting.ternary(
+        dataclasses.replace(sets, classes=("a", "b", "c")), ax=Figure().subplots()
+    )
     assert [text.get_text() for text in known.texts] == ["a", "b", "c"]
 
 
@@ -103,7 +105,9 @@ def test_several_sets_are_drawn_from_large_to_small(ax: Axes) -> None:
 def test_empty_sets_among_others_are_named_and_crossed_out(ax: Axes) -> None:
     plotting.ternary(SOME_EMPTY, labels=["a", "b", "c"], ax=ax)
     assert legend_of(ax) == ["a (empty)", "b", "c", "prediction", "prediction, empty set"]
-    np.testing.assert_allclose(line_named(ax, "prediction, empty set").get_xydata(), to_plane(SOME_EMPTY.center[:1]))
+    np.testing.assert_allclose(
+        line_named(ax, "prediction, empty set").get_xydata(), to_plane(SOME_EMPTY.center[:1])
+    )
     assert len(line_named(ax, "prediction").get_xydata()) == 2
 
 
@@ -163,7 +167,9 @@ def test_contours_of_a_dirichlet_are_where_the_density_is_that_fraction(ax: Axes
 
 def test_a_uniform_density_says_so() -> None:
     for parameters, words in (([1.0, 1.0, 1.0], ["uniform"]), ([1.0, 1.0, 2.0], [])):
-        ax = plotting.dirichlet_contours(parameters, classes=["a", "b", "c"], ax=Figure().subplots())
+        ax = plotting.dirichlet_contours(
+            parameters, classes=["a", "b", "c"], ax=Figure().subplots()
+        )
         assert [text.get_text() for text in ax.texts][3:] == words
 
 
@@ -199,7 +205,10 @@ def test_grid_draws_contours_for_second_order_columns_only() -> None:
 
 def test_grid_labels_rows_and_writes_long_class_names_once() -> None:
     axes = plotting.ternary_grid(
-        columns(), row_labels=["a", "b", "c"], classes=["entailment", "neutral", "contradiction"], figure=Figure()
+        columns(),
+        row_labels=["a", "b", "c"],
+        classes=["entailment", "neutral", "contradiction"],
+        figure=Figure(),
     )
     texts = [[text.get_text() for text in ax.texts] for ax in axes.flat]
     assert sum("entailment" in cell for cell in texts) == 1
@@ -212,7 +221,13 @@ def test_grid_labels_rows_and_writes_long_class_names_once() -> None:
 def rows(n_seeds: int = 10) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     return [
-        {"score": score, "alpha": alpha, "seed": seed, "coverage": rng.normal(1 - alpha, 0.01), "threshold": 0.5}
+        {
+            "score": score,
+            "alpha": alpha,
+            "seed": seed,
+            "coverage": rng.normal(1 - alpha, 0.01),
+            "threshold": 0.5,
+        }
         for score in ("tv", "kl", "inner")
         for alpha in (0.2, 0.1)
         for seed in range(n_seeds)
@@ -220,14 +235,18 @@ def rows(n_seeds: int = 10) -> list[dict[str, Any]]:
 
 
 def dots(ax: Axes) -> list[np.ndarray]:
-    return [np.sort(part.get_offsets()[:, 1]) for part in ax.collections if len(part.get_offsets()) > 1]
+    return [
+        np.sort(part.get_offsets()[:, 1]) for part in ax.collections if len(part.get_offsets()) > 1
+    ]
 
 
 def test_violins_show_every_run_in_its_place(ax: Axes) -> None:
     assert plotting.violins(rows(), ax=ax) is ax
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["tv", "kl", "inner"]
     expected = [
-        np.sort([row["coverage"] for row in rows() if (row["score"], row["alpha"]) == (score, alpha)])
+        np.sort(
+            [row["coverage"] for row in rows() if (row["score"], row["alpha"]) == (score, alpha)]
+        )
         for score in ("tv", "kl", "inner")
         for alpha in (0.1, 0.2)
     ]
@@ -251,7 +270,13 @@ def test_violins_take_tables_of_every_kind() -> None:
     import pyarrow as pa
 
     table = pd.DataFrame(rows())
-    forms = [table, pl.DataFrame(rows()), pa.Table.from_pylist(rows()), table.to_dict("list"), iter(rows())]
+    forms = [
+        table,
+        pl.DataFrame(rows()),
+        pa.Table.from_pylist(rows()),
+        table.to_dict("list"),
+        iter(rows()),
+    ]
     shown = [dots(plotting.violins(form, ax=Figure().subplots())) for form in forms]
     for other in shown[1:]:
         np.testing.assert_allclose(other, shown[0])
@@ -264,7 +289,14 @@ def test_violins_count_infinite_thresholds(ax: Axes) -> None:
     np.testing.assert_allclose(dots(ax), [[0.1, 0.2]])
 
 
-LONG = ["Total variation", "Kullback-Leibler", "Wasserstein", "Inner product", "Relative likelihood", "Hellinger"]
+LONG = [
+    "Total variation",
+    "Kullback-Leibler",
+    "Wasserstein",
+    "Inner product",
+    "Relative likelihood",
+    "Hellinger",
+]
 
 
 def named_runs(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -272,9 +304,12 @@ def named_runs(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("names", "columns", "turned"), [(LONG, 1, True), (LONG, 2, True), (["tv", "kl"], 2, False), (LONG[:2], 1, False)]
+    ("names", "columns", "turned"),
+    [(LONG, 1, True), (LONG, 2, True), (["tv", "kl"], 2, False), (LONG[:2], 1, False)],
 )
-def test_names_of_violins_turn_where_they_would_overlap(names: list[str], columns: int, turned: bool) -> None:
+def test_names_of_violins_turn_where_they_would_overlap(
+    names: list[str], columns: int, turned: bool
+) -> None:
     ax = Figure(figsize=(6.8, 2.3), layout="constrained").subplots(1, columns, squeeze=False)[0, 0]
     plotting.violins(named_runs(names), hue=None, ax=ax)
     figure = drawn(ax)
@@ -289,7 +324,9 @@ def test_names_of_violins_turn_where_they_would_overlap(names: list[str], column
 @pytest.mark.parametrize("n", [5, 12])
 def test_a_legend_of_long_names_stays_inside_the_figure(n: int) -> None:
     sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), n), 0.1)
-    ax = plotting.envelopes(sets, truth=sets.center, labels=[f"a long item name {i}" for i in range(n)])
+    ax = plotting.envelopes(
+        sets, truth=sets.center, labels=[f"a long item name {i}" for i in range(n)]
+    )
     figure = drawn(ax)
     legend = ax.get_legend()
     assert legend is not None
@@ -297,7 +334,9 @@ def test_a_legend_of_long_names_stays_inside_the_figure(n: int) -> None:
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
     assert box.y1 <= figure.bbox.height
-    assert ax.get_window_extent().height > 0.4 * 230  # of an inch: the figure grew, the axes did not shrink
+    assert (
+        ax.get_window_extent().height > 0.4 * 230
+    )  # of an inch: the figure grew, the axes did not shrink
     plt.close(figure)
 
 
@@ -308,7 +347,9 @@ def test_uncertainty_map_shows_the_two_parts(ax: Axes) -> None:
     sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(5), 30), 0.1)
     assert plotting.uncertainty_map(sets, ax=ax) is ax
     parts = sets.uncertainty()
-    np.testing.assert_allclose(ax.collections[0].get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1))
+    np.testing.assert_allclose(
+        ax.collections[0].get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1)
+    )
 
 
 def test_the_map_shows_how_far_bounds_may_be_off(ax: Axes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +363,9 @@ def test_the_map_shows_how_far_bounds_may_be_off(ax: Axes, monkeypatch: pytest.M
     (lines,) = [part for part in ax.collections if isinstance(part, LineCollection)]
     ends = np.array(lines.get_segments())
     np.testing.assert_allclose(ends[:, 0], np.stack([parts.aleatoric, parts.epistemic], axis=1))
-    np.testing.assert_allclose(ends[:, 1], np.stack([parts.aleatoric + 0.06, parts.epistemic - 0.12], axis=1))
+    np.testing.assert_allclose(
+        ends[:, 1], np.stack([parts.aleatoric + 0.06, parts.epistemic - 0.12], axis=1)
+    )
     assert "off by up to 0.12" in ax.get_title(loc="right")
 
 
@@ -332,7 +375,9 @@ def test_sets_without_a_number_are_grey(ax: Axes) -> None:
     shaded, grey = ax.collections
     np.testing.assert_allclose(np.asarray(shaded.get_array()), [1, 2, 3])
     parts = sets.uncertainty()
-    np.testing.assert_allclose(grey.get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1)[[1, 3]])
+    np.testing.assert_allclose(
+        grey.get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1)[[1, 3]]
+    )
     np.testing.assert_allclose(np.asarray(grey.get_facecolor())[0, :3], to_rgb(style.LIGHT_GREY))
     unknown = plotting.uncertainty_map(sets, color=np.full(5, np.nan), ax=Figure().subplots())
     assert [len(part.get_offsets()) for part in unknown.collections] == [5]  # type: ignore[arg-type]
@@ -376,12 +421,16 @@ def test_envelopes_are_lower_and_upper(ax: Axes) -> None:
     sets = KullbackLeibler().region(rng.dirichlet(np.ones(6), 2), [0.1, 0.3])
     truth = rng.dirichlet(np.ones(6), 2)
     assert plotting.envelopes(sets, truth=truth, labels=["a", "b"], ax=ax) is ax
-    bars = np.array([[bar.get_y(), bar.get_y() + bar.get_height()] for bar in ax.patches]).reshape(2, 6, 2)  # type: ignore[attr-defined]
+    bars = np.array([[bar.get_y(), bar.get_y() + bar.get_height()] for bar in ax.patches]).reshape(
+        2, 6, 2
+    )  # type: ignore[attr-defined]
     np.testing.assert_allclose(bars[..., 0], sets.lower())
     np.testing.assert_allclose(bars[..., 1], sets.upper())
     centers = [line.get_ydata() for line in ax.lines if line.get_label() == "prediction"]
     np.testing.assert_allclose(centers, sets.center)
-    np.testing.assert_allclose([line.get_ydata() for line in ax.lines if line.get_label() == "truth"], truth)
+    np.testing.assert_allclose(
+        [line.get_ydata() for line in ax.lines if line.get_label() == "truth"], truth
+    )
     assert sorted(legend_of(ax)) == ["a", "b", "prediction", "truth"]
 
 
@@ -389,15 +438,28 @@ def test_envelopes_name_classes_and_empty_sets(ax: Axes) -> None:
     sets = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], 0.5)
     plotting.envelopes(sets, classes=["x", "y", "z"], truth=[1.0, 0.0, 0.0], ax=ax)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["x", "y", "z"]
-    assert set(legend_of(ax)) == {"set 0 (empty)", "set 1", "prediction, empty set", "truth", "prediction"}
+    assert set(legend_of(ax)) == {
+        "set 0 (empty)",
+        "set 1",
+        "prediction, empty set",
+        "truth",
+        "prediction",
+    }
     assert len(ax.patches) == 3  # no bars of height zero
 
 
 def test_votes_on_further_items_are_matched_by_name(ax: Axes) -> None:
-    votes = cs.Annotations.from_counts([[4, 0], [1, 3], [0, 2]], items=["a", "b", "c"], classes=["x", "y"])
+    votes = cs.Annotations.from_counts(
+        [[4, 0], [1, 3], [0, 2]], items=["a", "b", "c"], classes=["x", "y"]
+    )
     frame = pd.DataFrame([[0.4, 0.6], [0.9, 0.1]], ["b", "a"], ["x", "y"])
-    sets = cs.conformalize(frame.to_numpy(), [[0.5, 0.5], [1.0, 0.0]], classes=["x", "y"]).predict_set(frame, 0.5)
-    drawn = [plotting.envelopes(sets, votes=v, ax=Figure().subplots()) for v in (votes, votes.align(["b", "a"]))]
+    sets = cs.conformalize(
+        frame.to_numpy(), [[0.5, 0.5], [1.0, 0.0]], classes=["x", "y"]
+    ).predict_set(frame, 0.5)
+    drawn = [
+        plotting.envelopes(sets, votes=v, ax=Figure().subplots())
+        for v in (votes, votes.align(["b", "a"]))
+    ]
     marks = [[line.get_xydata().tolist() for line in one.lines] for one in drawn]
     assert marks[0] == marks[1]
 
@@ -448,22 +510,46 @@ def test_without_axes_a_new_figure_is_opened(draw: Any) -> None:
         (lambda ax: plotting.ternary(SETS, labels=["a"], ax=ax), ValueError, "labels"),
         (lambda ax: plotting.ternary(SETS, ax="left"), TypeError, "ax"),
         (lambda ax: plotting.dirichlet_contours([1.0, 2.0], ax=ax), ValueError, "concentration"),
-        (lambda ax: plotting.dirichlet_contours([1.0, -2.0, 3.0], ax=ax), ValueError, "concentration"),
-        (lambda ax: plotting.dirichlet_contours([1.0, 2.0, 3.0], levels=[2], ax=ax), ValueError, "levels"),
+        (
+            lambda ax: plotting.dirichlet_contours([1.0, -2.0, 3.0], ax=ax),
+            ValueError,
+            "concentration",
+        ),
+        (
+            lambda ax: plotting.dirichlet_contours([1.0, 2.0, 3.0], levels=[2], ax=ax),
+            ValueError,
+            "levels",
+        ),
         (lambda ax: plotting.ternary_grid({}), TypeError, "columns"),
         (lambda ax: plotting.ternary_grid({"a": SETS, "b": SETS[:1]}), ValueError, "columns"),
         (lambda ax: plotting.ternary_grid({"a": SETS}, measure="size"), ValueError, "measure"),
-        (lambda ax: plotting.ternary_grid({"a": SETS}, truth=[[0.5, 0.3, 0.2]] * 2), ValueError, "truth"),
+        (
+            lambda ax: plotting.ternary_grid({"a": SETS}, truth=[[0.5, 0.3, 0.2]] * 2),
+            ValueError,
+            "truth",
+        ),
         (lambda ax: plotting.ternary_grid({"a": SETS}, figure=ax), TypeError, "figure"),
         (lambda ax: plotting.violins(rows(), x="model", ax=ax), ValueError, "results"),
         (lambda ax: plotting.violins([], ax=ax), ValueError, "results"),
-        (lambda ax: plotting.violins({"score": [], "coverage": []}, hue=None, ax=ax), ValueError, "results"),
+        (
+            lambda ax: plotting.violins({"score": [], "coverage": []}, hue=None, ax=ax),
+            ValueError,
+            "results",
+        ),
         (lambda ax: plotting.violins(3, ax=ax), TypeError, "results"),
         (lambda ax: plotting.violins(rows(), y="score", ax=ax), TypeError, "y='score'"),
-        (lambda ax: plotting.violins([*rows(), {"score": "tv"}], hue=None, ax=ax), ValueError, "y='coverage'"),
+        (
+            lambda ax: plotting.violins([*rows(), {"score": "tv"}], hue=None, ax=ax),
+            ValueError,
+            "y='coverage'",
+        ),
         (lambda ax: plotting.uncertainty_map(SETS, color=[1, 2], ax=ax), ValueError, "color"),
         (lambda ax: plotting.uncertainty_map(SETS, base="nats", ax=ax), ValueError, "base"),
-        (lambda ax: plotting.envelopes(SETS, truth=np.full((2, 3), 1 / 3), ax=ax), ValueError, "truth"),
+        (
+            lambda ax: plotting.envelopes(SETS, truth=np.full((2, 3), 1 / 3), ax=ax),
+            ValueError,
+            "truth",
+        ),
         (lambda ax: plotting.envelopes(SETS, classes=["a"], ax=ax), ValueError, "classes"),
     ],
 )
@@ -477,7 +563,9 @@ def test_errors_name_the_argument_and_open_no_figure(
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("matplotlib", "credalset.plotting"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("matplotlib", "credalset.plotting"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(cs.MissingExtraError, match=r"credalset\[plot\]"):
@@ -492,7 +580,8 @@ def test_colours_of_the_map_go_by_the_names_of_items() -> None:
     shade = pd.Series(np.arange(30.0), names)
     more = pd.concat([shade, pd.Series({"other": 9.0})]).sample(frac=1, random_state=0)
     drawn = [
-        plotting.uncertainty_map(sets, color=c, ax=Figure().subplots()) for c in (shade.to_numpy(), shade[::-1], more)
+        plotting.uncertainty_map(sets, color=c, ax=Figure().subplots())
+        for c in (shade.to_numpy(), shade[::-1], more)
     ]
     first, *others = (ax.collections[-1].get_array() for ax in drawn)
     for values in others:

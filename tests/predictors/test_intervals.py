@@ -28,7 +28,9 @@ def batch(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("k", [2, 3, 6])
-def test_sizes_are_those_of_a_calibration_on_the_batch(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_are_those_of_a_calibration_on_the_batch(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a sharp quantile and steep counting they are the exact ones; the least entropy may be a little too large."""
     monkeypatch.setattr(intervals, "SPREAD", 1e-4)
     monkeypatch.setattr(intervals, "SOFTNESS", 1e-7)
@@ -36,8 +38,12 @@ def test_sizes_are_those_of_a_calibration_on_the_batch(k: int, monkeypatch: pyte
     found = intervals.mean_sizes(*tensor(np.moveaxis(prediction, 1, 0)), tensor(labels))
     calibration = cs.conformalize(prediction, labels, "intervals")
     sets = [calibration.predict_set(prediction, level) for level in intervals.LEVELS]
-    assert found[0].item() == pytest.approx(np.mean([cs.metrics.mean_width(one) for one in sets]), rel=1e-5)
-    assert found[1].item() == pytest.approx(np.mean([cs.metrics.mean_labels(one) for one in sets]), rel=1e-5)
+    assert found[0].item() == pytest.approx(
+        np.mean([cs.metrics.mean_width(one) for one in sets]), rel=1e-5
+    )
+    assert found[1].item() == pytest.approx(
+        np.mean([cs.metrics.mean_labels(one) for one in sets]), rel=1e-5
+    )
     epistemic = np.mean([cs.metrics.mean_epistemic(one) for one in sets])
     assert epistemic * 0.97 <= found[2].item() <= epistemic + 1e-5
 
@@ -57,7 +63,9 @@ def test_gradients_are_those_of_differences(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_extreme_outputs_have_finite_gradients() -> None:
-    outputs = torch.tensor([[40.0, -40.0, -40.0, 30.0, -30.0, 0.0, -30.0, 30.0, 0.0]] * 8, requires_grad=True)
+    outputs = torch.tensor(
+        [[40.0, -40.0, -40.0, 30.0, -30.0, 0.0, -30.0, 30.0, 0.0]] * 8, requires_grad=True
+    )
     loss = IntervalNetwork()._loss(outputs, torch.tensor([[1.0, 0.0, 0.0]] * 7 + [[0.0, 1.0, 0.0]]))
     loss.backward()
     assert torch.isfinite(loss)
@@ -77,7 +85,9 @@ def test_sets_are_narrower_than_those_of_one_radius() -> None:
     widths = {}
     for name, network in {
         "intervals": IntervalNetwork((32,), epochs=40, random_state=0),
-        "tv": FirstOrderNetwork((32,), learning_rate=5e-3, epochs=20, batch_size=32, random_state=0),
+        "tv": FirstOrderNetwork(
+            (32,), learning_rate=5e-3, epochs=20, batch_size=32, random_state=0
+        ),
     }.items():
         clf = cs.ConformalCredalClassifier(network, name).fit(x[parts[0]], labels[parts[0]])
         sets = clf.conformalize(x[parts[1]], labels[parts[1]]).predict_set(x[parts[2]], 0.2)

@@ -30,7 +30,13 @@ from credalset.predictors import (  # noqa: E402
 )
 
 DATA = cs.datasets.make_synthetic(300, n_classes=3, n_votes=20, random_state=0)
-SMALL: dict[str, Any] = {"hidden": (16,), "epochs": 15, "learning_rate": 2e-2, "batch_size": 25, "random_state": 0}
+SMALL: dict[str, Any] = {
+    "hidden": (16,),
+    "epochs": 15,
+    "learning_rate": 2e-2,
+    "batch_size": 25,
+    "random_state": 0,
+}
 KINDS = {
     "kl": FirstOrderNetwork,
     "so": SecondOrderNetwork,
@@ -42,7 +48,9 @@ def weights(network: Any) -> np.ndarray:
     return np.concatenate([p.detach().numpy().ravel() for p in network.module_.parameters()])
 
 
-@parametrize_with_checks([FirstOrderNetwork((16,), epochs=20, learning_rate=2e-2, dropout=0.0, batch_size=32)])
+@parametrize_with_checks(
+    [FirstOrderNetwork((16,), epochs=20, learning_rate=2e-2, dropout=0.0, batch_size=32)]
+)
 def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None:
     check(estimator)  # type: ignore[operator]
 
@@ -50,7 +58,12 @@ def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None
 def test_the_defaults_are_those_of_the_paper() -> None:
     network = SecondOrderNetwork()
     assert (network.hidden, network.dropout, network.link) == ((256, 64, 16), 0.3, "relu")
-    assert (network.learning_rate, network.weight_decay, network.batch_size, network.epochs) == (1e-4, 0.0, 8, 100)
+    assert (network.learning_rate, network.weight_decay, network.batch_size, network.epochs) == (
+        1e-4,
+        0.0,
+        8,
+        100,
+    )
     assert (network.label_clip, network.output_l2, network.early_stopping) == (1e-6, 1e-4, False)
     first = FirstOrderNetwork().get_params()
     assert first == {name: value for name, value in network.get_params().items() if name in first}
@@ -70,7 +83,9 @@ def test_the_defaults_are_those_of_the_paper() -> None:
 def test_soft_labels_recover_the_conditional_distribution() -> None:
     """Softmax regression is the true model; the network gets as near as the votes allow."""
     data = cs.datasets.make_synthetic(3000, n_classes=3, n_votes=100, random_state=1)
-    network = FirstOrderNetwork((), learning_rate=0.05, epochs=20, dropout=0.0, batch_size=50, random_state=0)
+    network = FirstOrderNetwork(
+        (), learning_rate=0.05, epochs=20, dropout=0.0, batch_size=50, random_state=0
+    )
     predicted = network.fit(data.X[:2000], data.counts[:2000]).predict_proba(data.X[2000:])
     assert np.abs(predicted - data.distributions[2000:]).sum(axis=1).mean() / 2 < 0.02
     entropy = -(data.distributions * np.log(data.distributions)).sum(axis=1).mean()
@@ -84,10 +99,20 @@ def test_a_known_dirichlet_is_recovered(link: str) -> None:
     theta = np.array([[8.0, 3.0, 2.0], [2.0, 2.0, 6.0]])
     kind = rng.integers(2, size=800)
     labels = np.array([rng.dirichlet(theta[k]) for k in kind])
-    options = {"dropout": 0.0, "output_l2": 0.0, "batch_size": 50, "learning_rate": 0.02, "epochs": 30}
-    network = SecondOrderNetwork((16,), link=link, random_state=1, **options).fit(np.eye(2)[kind], labels)
+    options = {
+        "dropout": 0.0,
+        "output_l2": 0.0,
+        "batch_size": 50,
+        "learning_rate": 0.02,
+        "epochs": 30,
+    }
+    network = SecondOrderNetwork((16,), link=link, random_state=1, **options).fit(
+        np.eye(2)[kind], labels
+    )
     assert network.predict_concentration(np.eye(2)) == pytest.approx(theta, rel=0.15)
-    assert network.predict_proba(np.eye(2)) == pytest.approx(theta / theta.sum(axis=1, keepdims=True), abs=0.04)
+    assert network.predict_proba(np.eye(2)) == pytest.approx(
+        theta / theta.sum(axis=1, keepdims=True), abs=0.04
+    )
 
 
 def test_a_stuck_relu_predicts_the_uniform_density() -> None:
@@ -132,9 +157,14 @@ def test_a_seed_decides_everything_and_the_global_state_is_left_alone(kind: Any)
 def test_training_is_that_of_plain_pytorch() -> None:
     """Full batches without dropout: the same numbers as nn.Sequential with torch.optim.Adam."""
     options = {"hidden": (6,), "dropout": 0.0, "batch_size": 300, "random_state": 0}
-    start = FirstOrderNetwork(epochs=1, learning_rate=1e-30, **options).fit(DATA.X, DATA.counts).module_
+    start = (
+        FirstOrderNetwork(epochs=1, learning_rate=1e-30, **options).fit(DATA.X, DATA.counts).module_
+    )
     optimizer = torch.optim.Adam(start.parameters(), lr=0.01)
-    x, y = torch.tensor(DATA.X, dtype=torch.float32), torch.tensor(DATA.counts / 20, dtype=torch.float32)
+    x, y = (
+        torch.tensor(DATA.X, dtype=torch.float32),
+        torch.tensor(DATA.counts / 20, dtype=torch.float32),
+    )
     curve = []
     for _ in range(5):
         optimizer.zero_grad()
@@ -156,7 +186,9 @@ def test_batches_hold_every_item_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return outputs.sum()
 
     monkeypatch.setattr(FirstOrderNetwork, "_loss", record)
-    labels = np.column_stack([np.arange(1.0, 62.0), 100.0 - np.arange(1.0, 62.0)])  # each item known by its share
+    labels = np.column_stack(
+        [np.arange(1.0, 62.0), 100.0 - np.arange(1.0, 62.0)]
+    )  # each item known by its share
     FirstOrderNetwork((3,), epochs=2, random_state=0).fit(DATA.X[:61], labels)
     assert [len(batch) for batch in seen] == 2 * ([8] * 7 + [5])
     epochs = [np.concatenate(seen[:8]), np.concatenate(seen[8:])]
@@ -166,7 +198,13 @@ def test_batches_hold_every_item_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_early_stopping_returns_to_the_best_weights() -> None:
-    options = {"hidden": (30,), "learning_rate": 0.03, "dropout": 0.0, "random_state": 0, "early_stopping": True}
+    options = {
+        "hidden": (30,),
+        "learning_rate": 0.03,
+        "dropout": 0.0,
+        "random_state": 0,
+        "early_stopping": True,
+    }
     options |= {"n_iter_no_change": 5, "validation_fraction": 0.3}
     network = FirstOrderNetwork(epochs=200, **options).fit(DATA.X[:60], DATA.counts[:60])
     best = int(np.argmin(network.validation_curve_))
@@ -179,7 +217,9 @@ def test_early_stopping_returns_to_the_best_weights() -> None:
 
 def test_divergence_is_an_error() -> None:
     with pytest.raises(ValueError, match="training diverged"):
-        SecondOrderNetwork((12,), link="exp", learning_rate=1e4, epochs=50, random_state=0).fit(DATA.X, DATA.counts)
+        SecondOrderNetwork((12,), link="exp", learning_rate=1e4, epochs=50, random_state=0).fit(
+            DATA.X, DATA.counts
+        )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +259,9 @@ def test_clone_pipelines_and_grids() -> None:
         network.predict_proba(DATA.X)
     pipeline = make_pipeline(StandardScaler(), network)
     labels = DATA.counts.argmax(axis=1)
-    grid = GridSearchCV(pipeline, {"firstordernetwork__hidden": [(2,), (16,)]}, cv=2).fit(DATA.X, labels)
+    grid = GridSearchCV(pipeline, {"firstordernetwork__hidden": [(2,), (16,)]}, cv=2).fit(
+        DATA.X, labels
+    )
     assert grid.best_score_ > -0.5, "minus the cross-entropy; the uniform prediction has -1.1"
 
 
@@ -230,7 +272,9 @@ def test_predictions_are_those_of_the_module_and_do_not_depend_on_the_batch() ->
         logits = network.module_(torch.tensor(DATA.X, dtype=torch.float32))
     assert torch.softmax(logits, 1).numpy() == pytest.approx(whole, abs=1e-5)
     assert whole.sum(axis=1) == pytest.approx(1.0, abs=1e-14)
-    assert np.concatenate([network.predict_proba(x[None]) for x in DATA.X[:20]]) == pytest.approx(whole[:20], abs=1e-12)
+    assert np.concatenate([network.predict_proba(x[None]) for x in DATA.X[:20]]) == pytest.approx(
+        whole[:20], abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("score", KINDS)
@@ -252,11 +296,17 @@ def test_networks_in_the_classifier_and_back_from_files(score: str, tmp_path: Pa
 
 
 def test_without_an_estimator_the_network_fits_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    for score, kind in (("kl", FirstOrderNetwork), ("density", SecondOrderNetwork), ("intervals", IntervalNetwork)):
+    for score, kind in (
+        ("kl", FirstOrderNetwork),
+        ("density", SecondOrderNetwork),
+        ("intervals", IntervalNetwork),
+    ):
         assert type(default_estimator(cs.get_score(score))) is kind
     defaults = FirstOrderNetwork.__init__.__kwdefaults__
     monkeypatch.setattr(FirstOrderNetwork.__init__, "__kwdefaults__", {**defaults, "epochs": 1})
-    assert isinstance(cs.ConformalCredalClassifier().fit(DATA.X, DATA.counts).estimator_, FirstOrderNetwork)
+    assert isinstance(
+        cs.ConformalCredalClassifier().fit(DATA.X, DATA.counts).estimator_, FirstOrderNetwork
+    )
 
 
 def test_a_second_order_network_serves_first_order_scores_by_its_mean() -> None:
@@ -303,7 +353,9 @@ def test_noisy_votes_widen_the_sets_and_keep_the_truth_covered(kind: Any, score:
         for seed in range(3):
             data = cs.datasets.make_synthetic(1500, 3, n_votes=m, random_state=seed)
             network = kind(random_state=seed).fit(data.X[:500], data.counts[:500])
-            clf = cs.ConformalCredalClassifier(network, score).conformalize(data.X[500:1000], data.counts[500:1000])
+            clf = cs.ConformalCredalClassifier(network, score).conformalize(
+                data.X[500:1000], data.counts[500:1000]
+            )
             sets = clf.predict_set(data.X[1000:], alpha=0.1)
             volume.append(float(cs.metrics.mean_volume(sets)))
             inside.append(float(cs.metrics.coverage(sets, data.distributions[1000:])))

@@ -42,7 +42,10 @@ def browser() -> Iterator[Any]:
         try:
             started = playwright.chromium.launch(executable_path=own, args=ARGUMENTS)
         except Error as error:
-            no_browser(f"there is no Chromium that starts (apt-get install chromium): {str(error).splitlines()[0]}")
+            no_browser(
+                "there is no Chromium that starts (apt-get install chromium): "
+                f"{str(error).splitlines()[0]}"
+            )
         yield started
         started.close()
 
@@ -56,7 +59,9 @@ class Visit:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.dialogs: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on(
+            "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("dialog", self._refuse)
@@ -70,7 +75,9 @@ class Visit:
     def check(self) -> None:
         """Nothing went wrong, nothing was asked of anyone, nobody called alert."""
         assert self.complaints == []
-        assert [url for url in self.requests if not url.startswith(("data:", "blob:"))] == [self.address]
+        assert [url for url in self.requests if not url.startswith(("data:", "blob:"))] == [
+            self.address
+        ]
         assert self.dialogs == []
 
     def close(self) -> None:

@@ -32,7 +32,9 @@ def example_report(**options: Any) -> Report:
     return cast("Report", runpy.run_path(str(path))["example_report"](None, **options))
 
 
-def make(n_classes: int = 3, n: int = 200, n_votes: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def make(
+    n_classes: int = 3, n: int = 200, n_votes: int = 30, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Predictions and counts: 300 items to calibrate on, then n for the page."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.full(n_classes, 0.6), 300 + n)

@@ -31,7 +31,8 @@ def large() -> tuple[Report, float]:
     """5 000 items over ten classes, with texts; and the seconds it took to write the page."""
     g, counts = make(10, 5000)
     texts = [
-        f"Item {i}: a text of some length, such as people are asked to judge, one after the other" for i in range(5000)
+        f"Item {i}: a text of some length, such as people are asked to judge, one after the other"
+        for i in range(5000)
     ]
     calibration = cs.conformalize(g[:300], counts[:300], "tv")
     groups, seconds = [i % 7 for i in range(5000)], np.inf
@@ -164,7 +165,9 @@ def test_an_item_opens_with_everything_about_it(visit: Open) -> None:
     for k in range(3):
         low, high = data["lower"][6 + k] / 1e3, data["upper"][6 + k] / 1e3
         assert float(bars.nth(k).get_attribute("x")) == pytest.approx(left + wide * low)
-        assert float(bars.nth(k).get_attribute("width")) == pytest.approx(max(wide * (high - low), 1))
+        assert float(bars.nth(k).get_attribute("width")) == pytest.approx(
+            max(wide * (high - low), 1)
+        )
     shares = [float(bar.get_attribute("width")) / wide for bar in sheet.locator("rect.votes").all()]
     assert shares == pytest.approx([votes / 100 for votes in row])
     sheet.get_by_role("button", name="Close").click()
@@ -201,7 +204,9 @@ def test_by_keyboard_alone(visit: Open) -> None:
     keyboard.press("ArrowRight")
     keyboard.press("Escape")
     assert not one.page.locator("#item").is_visible()
-    assert one.page.evaluate(focused) == sorted(found)[1]  # the item seen last, not the one it began with
+    assert (
+        one.page.evaluate(focused) == sorted(found)[1]
+    )  # the item seen last, not the one it began with
 
 
 # --- the map ---
@@ -215,7 +220,9 @@ def drag(visit: Visit, start: tuple[float, float], end: tuple[float, float]) -> 
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
         (left, wide, _), (top, high, _) = data["x"], data["y"]
-        return box["x"] + scale * (left + wide * point[0]), box["y"] + scale * (top + high * (1 - point[1]))
+        return box["x"] + scale * (left + wide * point[0]), box["y"] + scale * (
+            top + high * (1 - point[1])
+        )
 
     visit.page.mouse.move(*place(start))
     visit.page.mouse.down()
@@ -231,13 +238,16 @@ def test_a_brush_selects_what_lies_under_it(visit: Open) -> None:
     drag(one, (0.25, 0.2), (0.75, 0.9))
     x1, y1 = data["map"]["x"][2], data["map"]["y"][2]
     ends = [
-        float(one.page.input_value(f"#{part}-{end}")) for part in ("aleatoric", "epistemic") for end in ("from", "to")
+        float(one.page.input_value(f"#{part}-{end}"))
+        for part in ("aleatoric", "epistemic")
+        for end in ("from", "to")
     ]
     assert ends == pytest.approx([0.25 * x1, 0.75 * x1, 0.2 * y1, 0.9 * y1], abs=0.011)
     inside = [
         i
         for i in range(300)
-        if ends[0] <= data["aleatoric"][i] / 1e4 <= ends[1] and ends[2] <= data["epistemic"][i] / 1e4 <= ends[3]
+        if ends[0] <= data["aleatoric"][i] / 1e4 <= ends[1]
+        and ends[2] <= data["epistemic"][i] / 1e4 <= ends[3]
     ]
     assert 10 < len(inside) < 290
     assert status(one) == f"{len(inside)} items of 300 fit the filters."
@@ -256,8 +266,13 @@ def test_a_click_on_the_map_opens_the_nearest_item(visit: Open) -> None:
     one = visit(example())
     data = data_of(example().html)
     one.page.locator("#map-picture").scroll_into_view_if_needed()
-    lonely = int(np.argmin(np.array(data["epistemic"]) + np.where(np.array(data["width"]) < 0, 10**6, 0)))
-    point = data["aleatoric"][lonely] / 1e4 / data["map"]["x"][2], data["epistemic"][lonely] / 1e4 / data["map"]["y"][2]
+    lonely = int(
+        np.argmin(np.array(data["epistemic"]) + np.where(np.array(data["width"]) < 0, 10**6, 0))
+    )
+    point = (
+        data["aleatoric"][lonely] / 1e4 / data["map"]["x"][2],
+        data["epistemic"][lonely] / 1e4 / data["map"]["y"][2],
+    )
     drag(one, point, point)
     assert one.page.locator("#item-name").inner_text() == data["name"][lonely]
 
@@ -269,7 +284,9 @@ def test_envelopes_follow_the_selection(visit: Open) -> None:
     first = one.page.locator("#envelopes-now .envelope").first.get_attribute("width")
     one.page.select_option("#by-class", "0")
     rows = [i for i, k in enumerate(data["predicted"]) if k == 0]
-    lower, upper = (np.array(data[name]).reshape(-1, 5)[rows, 0].mean() / 1e3 for name in ("lower", "upper"))
+    lower, upper = (
+        np.array(data[name]).reshape(-1, 5)[rows, 0].mean() / 1e3 for name in ("lower", "upper")
+    )
     bar = one.page.locator("#envelopes-now .envelope").first
     assert float(bar.get_attribute("width")) == pytest.approx((346 - 20.5) * (upper - lower))
     assert one.page.locator("#sets-of").inner_text() == f"the {len(rows)} selected items"
@@ -281,7 +298,8 @@ def test_envelopes_follow_the_selection(visit: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "n_classes", "with_votes"), [(0, 3, True), (1, 2, True), (1, 3, False), (30, 2, False), (30, 50, True)]
+    ("n", "n_classes", "with_votes"),
+    [(0, 3, True), (1, 2, True), (1, 3, False), (30, 2, False), (30, 50, True)],
 )
 def test_every_size_opens_cleanly(visit: Open, n: int, n_classes: int, with_votes: bool) -> None:
     options: dict[str, Any] = {} if with_votes else {"votes": None}
@@ -323,7 +341,8 @@ def test_a_phone_need_not_scroll_sideways(visit: Open, width: int) -> None:
     assert sheet["x"] >= 0
     assert sheet["x"] + sheet["width"] <= width
     sizes = one.page.evaluate(
-        "[...document.querySelectorAll('.picture text')].map(t => t.getBoundingClientRect().height).filter(h => h > 0)"
+        "[...document.querySelectorAll('.picture text')].map(t => "
+        "t.getBoundingClientRect().height).filter(h => h > 0)"
     )
     assert min(sizes) >= 9
 
@@ -361,14 +380,20 @@ def violations(visit: Visit) -> list[str]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(visit.page).response["violations"]
     return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
     ]
 
 
-@pytest.mark.parametrize(("scheme", "options"), [("light", {}), ("dark", PHONE)], ids=["desktop, light", "phone, dark"])
+@pytest.mark.parametrize(
+    ("scheme", "options"), [("light", {}), ("dark", PHONE)], ids=["desktop, light", "phone, dark"]
+)
 def test_axe_has_no_serious_finding(visit: Open, scheme: str, options: dict[str, Any]) -> None:
     one = visit(example(), color_scheme=scheme, **options)
-    red, green, blue = one.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    red, green, blue = one.page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    )
     assert (red + green + blue < 120) == (scheme == "dark")
     one.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     one.page.fill("#search", "m006")
@@ -408,4 +433,7 @@ def test_five_thousand_items(visit: Open) -> None:
         }"""
     )
     assert max(steps.values()) < 1000, f"milliseconds: {steps}"
-    print(f"written in {seconds:.1f} s, {len(report.html.encode()) / 1e6:.2f} MB, ready {ready} ms, steps {steps}")
+    print(
+        f"written in {seconds:.1f} s, {len(report.html.encode()) / 1e6:.2f} MB, ready "
+        f"{ready} ms, steps {steps}"
+    )

@@ -59,14 +59,22 @@ def test_items_hold_what_the_sets_say(score: str, n_classes: int) -> None:
         if name != "center":
             assert (found[~filled] < 0).all()
     np.testing.assert_allclose(
-        np.array(data["aleatoric"])[filled] / data["fine"], queue.aleatoric[rows][filled], atol=5.1e-5
+        np.array(data["aleatoric"])[filled] / data["fine"],
+        queue.aleatoric[rows][filled],
+        atol=5.1e-5,
     )
     np.testing.assert_allclose(
-        np.array(data["epistemic"])[filled] / data["fine"], queue.epistemic[rows][filled], atol=5.1e-5
+        np.array(data["epistemic"])[filled] / data["fine"],
+        queue.epistemic[rows][filled],
+        atol=5.1e-5,
     )
     width = 0.5 * (upper - lower).sum(axis=1)
-    np.testing.assert_allclose(np.array(data["width"])[filled] / data["coarse"], width[rows][filled], atol=5.1e-4)
-    np.testing.assert_array_equal(np.array(data["votes"]).reshape(-1, n_classes), counts[300:][rows])
+    np.testing.assert_allclose(
+        np.array(data["width"])[filled] / data["coarse"], width[rows][filled], atol=5.1e-4
+    )
+    np.testing.assert_array_equal(
+        np.array(data["votes"]).reshape(-1, n_classes), counts[300:][rows]
+    )
     assert [ACTIONS[code] for code in data["action"]] == queue.action[rows].tolist()
     assert [data["reasons"][code] for code in data["reason"]] == queue.reason[rows].tolist()
     assert ["".join(map(str, row.astype(int))) for row in queue.possible[rows]] == data["possible"]
@@ -89,14 +97,22 @@ def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
 def test_the_corners_of_the_triangle_have_their_names() -> None:
     html = page(classes=["left", "right", "top"]).html
     for name, x, y in (("left", 4.0, 302.0), ("right", 356.0, 302.0), ("top", 180.0, 16.2)):
-        assert f'<text x="{x}" y="{y}" class="axis" text-anchor=' in html.split(f">{name}</text>")[0][-80:]
+        assert (
+            f'<text x="{x}" y="{y}" class="axis" text-anchor='
+            in html.split(f">{name}</text>")[0][-80:]
+        )
 
 
 def test_slices_and_sizes_are_on_the_page() -> None:
     groups = ["north", "south"] * 100
     report = page(groups=groups, slices=pd.DataFrame({"length": np.arange(200.0)}), alpha=0.3)
     text = Reader(report.html).text()
-    assert {s.feature for s in report.slices} == {"group", "predicted class", "width of the set", "length"}
+    assert {s.feature for s in report.slices} == {
+        "group",
+        "predicted class",
+        "width of the set",
+        "length",
+    }
     for part in report.slices:
         assert part.value in text
         assert f"{100 * part.coverage:.1f}%" in text
@@ -157,7 +173,13 @@ def test_votes_are_matched_by_name_and_classes_put_in_order() -> None:
     frame = pd.DataFrame(g[300:], columns=["a", "b", "c"], index=names)
     shares = pd.DataFrame(counts[300:] / 30, columns=["a", "b", "c"], index=names)
     channel = pd.Series(["web", "mail"] * 25, index=names, name="channel").iloc[::-1]
-    framed = cs.report(calibration, frame[["c", "a", "b"]], shares[["b", "c", "a"]].iloc[::-1], None, groups=channel)
+    framed = cs.report(
+        calibration,
+        frame[["c", "a", "b"]],
+        shares[["b", "c", "a"]].iloc[::-1],
+        None,
+        groups=channel,
+    )
     assert framed.verdict.observed == plain.verdict.observed
     assert data_of(framed.html)["counted"] is False
     assert "<caption>By channel</caption>" in framed.html
@@ -223,9 +245,14 @@ def test_groups_weights_noise_and_folds() -> None:
     assert report.verdict.band is not None
     assert "within each group" in Reader(report.html).text()
     predicted = cs.conformalize(g[:300], counts[:300], "tv", groups="predicted")
-    assert cs.report(predicted, g[300:], counts[300:], None, groups=keys[300:]).verdict.band is not None
+    assert (
+        cs.report(predicted, g[300:], counts[300:], None, groups=keys[300:]).verdict.band
+        is not None
+    )
     weighted = cs.conformalize(g[:300], counts[:300], "tv", weights=np.ones(300))
-    assert cs.report(weighted, g[300:], counts[300:], None, weights=np.ones(200)).verdict.band is None
+    assert (
+        cs.report(weighted, g[300:], counts[300:], None, weights=np.ones(200)).verdict.band is None
+    )
     noisy = cs.conformalize(g[:300], counts[:300], "tv", noise=cs.AnnotatorSampling())
     found = cs.report(noisy, g[300:], counts[300:], None)
     assert found.verdict.status == "not tested"
@@ -238,7 +265,9 @@ def test_groups_weights_noise_and_folds() -> None:
 def test_second_order_predictions() -> None:
     g, counts = make(3, 60)
     theta = 1 + 20 * g
-    report = cs.report(cs.conformalize(theta[:300], counts[:300], "so"), theta[300:], counts[300:], None)
+    report = cs.report(
+        cs.conformalize(theta[:300], counts[:300], "so"), theta[300:], counts[300:], None
+    )
     assert all(data_of(report.html)["outlines"])
 
 
@@ -334,7 +363,13 @@ def test_a_page_never_outgrows_its_limit(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_nothing_in_the_page_can_run_but_its_own_script() -> None:
     n = 40
     names = NASTY + [f"i{i}" for i in range(n - len(NASTY))]
-    links = ["javascript:alert(1)", " java\nscript:alert(2)", "data:text/html,<script>", "vbscript:x", "JAVASCRIPT:x"]
+    links = [
+        "javascript:alert(1)",
+        " java\nscript:alert(2)",
+        "data:text/html,<script>",
+        "vbscript:x",
+        "JAVASCRIPT:x",
+    ]
     g, counts = make(3, n)
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[HOSTILE, 'b"<b>', "c'"])
     report = cs.report(
@@ -363,13 +398,23 @@ def test_nothing_in_the_page_can_run_but_its_own_script() -> None:
 
 def test_the_policy_allows_exactly_this_script_and_style() -> None:
     reader = Reader(page(2, 10).html)
-    (policy,) = [m["content"] for m in reader.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        m["content"] for m in reader.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
+    ]
     style, _, script = reader.code
     for kind, code in (("script", script), ("style", style)):
         digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "fetch(", "XMLHttpRequest", "import("):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "eval(",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+    ):
         assert word not in script
     assert "url(" not in style
     assert "@import" not in style
@@ -453,11 +498,15 @@ def test_texts_go_by_name() -> None:
     names = [f"m{i}" for i in range(60)]
     calibration = cs.conformalize(prediction[:60], counts[:60], "tv")
     frame = pd.DataFrame(prediction[60:120], index=names)
-    texts = pd.Series([f"text of {name}" for name in names], index=names).sample(frac=1.0, random_state=0)
+    texts = pd.Series([f"text of {name}" for name in names], index=names).sample(
+        frac=1.0, random_state=0
+    )
     data = data_of(cs.report(calibration, frame, counts[60:120], path=None, texts=texts).html)
     assert data["text"] == [f"text of {name}" for name in data["name"]]
     with pytest.raises(ValueError, match="texts"):
-        cs.report(calibration, frame, counts[60:120], path=None, texts=texts.rename(index={"m0": "other"}))
+        cs.report(
+            calibration, frame, counts[60:120], path=None, texts=texts.rename(index={"m0": "other"})
+        )
 
 
 # --- verdicts that cannot mislead ---
@@ -476,9 +525,14 @@ def test_items_of_the_calibration_test_nothing_and_are_not_green() -> None:
     with pytest.warns(cs.CredalSetWarning, match="used for calibration"):
         report = cs.report(calibration, prediction[250:], votes[250:], None)
     assert report.verdict.status == "not tested"
-    assert "Not tested: these items were used for calibration (50 of 250)" in Reader(report.html).text()
+    assert (
+        "Not tested: these items were used for calibration (50 of 250)"
+        in Reader(report.html).text()
+    )
     assert 'class="verdict untested"' in report.html
-    assert 'class="verdict good"' in cs.report(calibration, prediction[300:], votes[300:], None).html
+    assert (
+        'class="verdict good"' in cs.report(calibration, prediction[300:], votes[300:], None).html
+    )
 
 
 def test_sets_that_leave_everything_open_are_headed_so_and_lead_to_the_guide() -> None:
@@ -519,7 +573,9 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     data = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
     p, rng = 0.8 * data.distributions + 0.2 / 3, np.random.default_rng(0)
     crowd = cs.DirichletCrowd(n_components=1).fit(p[:200], data.counts[:200])
-    calibration = crowd.conformalize(p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0)
+    calibration = crowd.conformalize(
+        p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0
+    )
     few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
     rest = data.counts[500:] - few
     report = cs.report(calibration, p[500:], rest, None, votes_in_hand=few)
@@ -528,8 +584,13 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     assert short.verdict.untested in short.html
     sets = calibration.predict_set(p[500:], few, alpha=0.1)
     assert report.verdict.observed == cs.metrics.coverage(sets, rest)
-    assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]
-    np.testing.assert_array_equal(np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown])
+    assert (
+        report.verdict
+        == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]
+    )
+    np.testing.assert_array_equal(
+        np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown]
+    )
     assert "votes of a new item that are not in hand" in Reader(report.html).text()
 
 
@@ -549,7 +610,9 @@ def test_sets_are_predicted_once_per_level(monkeypatch: pytest.MonkeyPatch) -> N
 def test_very_long_names_do_not_outgrow_the_page() -> None:
     n, long = 40, "x" * 300_000
     g, counts = make(3, n)
-    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[f"{i}{long}" for i in range(3)])
+    calibration = cs.conformalize(
+        g[:300], counts[:300], "tv", classes=[f"{i}{long}" for i in range(3)]
+    )
     report = cs.report(
         calibration, g[300:], counts[300:], None, items=[f"{i}{long}" for i in range(n)], texts=[long] * n,
         groups=[f"{i % 3}{long}" for i in range(n)], slices={long: [long] * n}, title=long, _command=long,

@@ -25,10 +25,18 @@ from reproduction.batch import MEASURED, Batch, Outcome, Row
 from reproduction.measure import ALL_FIRST_ORDER
 from reproduction.store import Store
 
-needs_data = pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
+needs_data = pytest.mark.skipif(
+    not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set"
+)
 
 #: one batch of each part, each a second or less
-TINY = synthetic.settings(quick=True) | {"classes": [3], "votes": [5], "alphas": [0.2], "epochs": 1, "n_part": 30}
+TINY = synthetic.settings(quick=True) | {
+    "classes": [3],
+    "votes": [5],
+    "alphas": [0.2],
+    "epochs": 1,
+    "n_part": 30,
+}
 TINY |= {"sizes": [10], "n_size_part": 30, "volume_sets": 3}
 SCRIPT = """
 import json, sys
@@ -80,7 +88,12 @@ def test_everything_quickly_without_data(
     shown = [line for line in lines if line[:6].strip() in ALL_FIRST_ORDER]
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
-    for file in ("synthetic.parquet", "synthetic.csv", "synthetic.md", "figures/synthetic-coverage.png"):
+    for file in (
+        "synthetic.parquet",
+        "synthetic.csv",
+        "synthetic.md",
+        "figures/synthetic-coverage.png",
+    ):
         assert (tmp_path / file).stat().st_size > 0, file
     assert not list(tmp_path.rglob(".*")), "nothing half-written is left"
     check_quick_rows(tmp_path / "synthetic.parquet")
@@ -95,7 +108,11 @@ def check_quick_rows(path: Path) -> None:
     for row in rows:
         by_part.setdefault(row["part"], set()).add(row["score"])
     first = set(ALL_FIRST_ORDER)
-    assert by_part == {"first-order": first, "second-order": {"so", "density"}, "training-size": first}
+    assert by_part == {
+        "first-order": first,
+        "second-order": {"so", "density"},
+        "training-size": first,
+    }
     grid = {(r["n_classes"], r["n_votes"], r["seed"]) for r in rows if r["part"] == "first-order"}
     assert grid == {(k, m, s) for k in (3, 4) for m in (5, 100) for s in (0, 1)}
     for row in rows:
@@ -104,7 +121,9 @@ def check_quick_rows(path: Path) -> None:
         assert 0.0 <= row["width"] <= 0.5 * row["n_classes"] + 1e-9
         assert 2.0 * (1.0 - row["decided"]) - 1e-9 <= row["labels"] <= row["n_classes"]
         assert 0.0 <= row["coverage_true"] <= 1.0
-        assert abs(row["total"] - row["aleatoric"] - row["epistemic"]) < 1e-9 or math.isnan(row["total"])
+        assert abs(row["total"] - row["aleatoric"] - row["epistemic"]) < 1e-9 or math.isnan(
+            row["total"]
+        )
 
 
 @pytest.mark.parametrize("name", ["chaosnli", "cifar10h"])
@@ -115,7 +134,9 @@ def test_missing_data_alone_is_an_error(name: str, tmp_path: Path) -> None:
 @pytest.mark.data
 @needs_data
 @pytest.mark.parametrize(("name", "n_batches"), [("chaosnli", 4), ("cifar10h", 3)])
-def test_real_data_quickly(name: str, n_batches: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_data_quickly(
+    name: str, n_batches: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = [name, "--quick", "--seeds", "1", "--out", str(tmp_path)]
     assert main(options) == 0
     assert capsys.readouterr().out.count("is done") == n_batches
@@ -169,13 +190,17 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     computed: list[list[int]] = []
     compute = runner.compute
     monkeypatch.setattr(
-        runner, "compute", lambda g, d: computed.append([b.options["seed"] for b in g]) or compute(g, d)
+        runner,
+        "compute",
+        lambda g, d: computed.append([b.options["seed"] for b in g]) or compute(g, d),
     )
     runner.run_all(many, store, None)
     assert computed == [[2], [1, 2]]
     assert same(store.rows(many), fresh.rows(many))
     assert same(store.examples(many), fresh.examples(many))
-    assert sorted(p.name for p in store.folder.iterdir()) == sorted(p.name for p in fresh.folder.iterdir())
+    assert sorted(p.name for p in store.folder.iterdir()) == sorted(
+        p.name for p in fresh.folder.iterdir()
+    )
     runner.run_all(many, store, None)
     assert len(computed) == 2, "nothing is computed twice"
 
@@ -186,10 +211,18 @@ def test_interrupted(jobs: int, tmp_path: Path) -> None:
     """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
     command = [sys.executable, "-m", "reproduction", "synthetic", "--quick", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        [*command, "--jobs", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        [*command, "--jobs", str(jobs)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
     )
     deadline = time.monotonic() + 120
-    while len(kept := results_in(tmp_path)) < 3 and time.monotonic() < deadline and process.poll() is None:
+    while (
+        len(kept := results_in(tmp_path)) < 3
+        and time.monotonic() < deadline
+        and process.poll() is None
+    ):
         time.sleep(0.05)
     children = children_of(process.pid)
     assert jobs == 1 or len(children) >= jobs
@@ -244,7 +277,13 @@ def batch(**options: Any) -> Batch:
 
 def filled(folder: Path) -> Store:
     store = Store(folder)
-    row = {"experiment": "synthetic", "part": "first-order", "seed": 3, "coverage": 0.5, "threshold": 0.1}
+    row = {
+        "experiment": "synthetic",
+        "part": "first-order",
+        "seed": 3,
+        "coverage": 0.5,
+        "threshold": 0.1,
+    }
     store.write(batch(k=3), Outcome([row], [], {"training": 2.0}))
     return store
 
@@ -261,7 +300,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_numbers_come_back_to_the_last_bit(tmp_path: Path) -> None:
     store, one = Store(tmp_path), batch(k=3)
-    rows = [{"threshold": math.inf, "coverage": 0.1 + 0.2}, {"threshold": math.nan, "coverage": 1e-300}]
+    rows = [
+        {"threshold": math.inf, "coverage": 0.1 + 0.2},
+        {"threshold": math.nan, "coverage": 1e-300},
+    ]
     store.write(one, Outcome(rows, [{"prediction": [1 / 3, 2 / 3], "truth": None}]))
     assert same(store.rows([one]), rows)
     assert store.examples([one]) == [{"prediction": [1 / 3, 2 / 3], "truth": None}]
@@ -269,7 +311,9 @@ def test_numbers_come_back_to_the_last_bit(tmp_path: Path) -> None:
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
     store = filled(tmp_path)
-    with pytest.raises(FileFormatError, match=r"results of other settings \(k: 3 there, 4 here\).*another --out"):
+    with pytest.raises(
+        FileFormatError, match=r"results of other settings \(k: 3 there, 4 here\).*another --out"
+    ):
         store.is_done(batch(k=4))
     assert store.is_done(batch(k=3))
 
@@ -279,7 +323,9 @@ def test_damaged_files_are_reported(cut: int, tmp_path: Path) -> None:
     store = filled(tmp_path)
     path = tmp_path / "some-batch.json"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(FileFormatError, match=r"some-batch.json is damaged .*only its runs are repeated"):
+    with pytest.raises(
+        FileFormatError, match=r"some-batch.json is damaged .*only its runs are repeated"
+    ):
         store.is_done(batch(k=3))
 
 
@@ -294,6 +340,8 @@ def test_a_failing_batch_leaves_the_others(tmp_path: Path, monkeypatch: pytest.M
     store = Store(tmp_path)
     told: list[tuple[str, bool]] = []
     with pytest.raises(RuntimeError, match="out of luck"):
-        runner.run_all(batches, store, None, report=lambda one, was_there: told.append((one.name, was_there)))
+        runner.run_all(
+            batches, store, None, report=lambda one, was_there: told.append((one.name, was_there))
+        )
     assert [store.is_done(one) for one in batches] == [True, False, False]
     assert told == [("first", False)]

@@ -30,7 +30,9 @@ def parts(n: int, n_classes: int) -> tuple[Part, Part]:
     labels = data.counts / 20
     prediction = 0.7 * data.distributions + 0.3 / n_classes
     halves = (slice(0, n), slice(n, 2 * n))
-    first, second = (Part(prediction[rows], labels[rows], data.distributions[rows]) for rows in halves)
+    first, second = (
+        Part(prediction[rows], labels[rows], data.distributions[rows]) for rows in halves
+    )
     return first, second
 
 
@@ -68,10 +70,20 @@ def test_grid_shares_at_infinity() -> None:
 
 
 def result_rows(coverages: list[float], **changes: Any) -> list[Row]:
-    key = {"experiment": "synthetic", "part": "p", "n_classes": 3, "n_votes": 5, "n_train": 10, "score": "tv"}
+    key = {
+        "experiment": "synthetic",
+        "part": "p",
+        "n_classes": 3,
+        "n_votes": 5,
+        "n_train": 10,
+        "score": "tv",
+    }
     numbers = dict.fromkeys(MEASURED, 0.5)
     sizes = {"alpha": 0.1, "n_calibration": 100, "n_test": 200}
-    return [{**key, **sizes, **numbers, "seed": s, "coverage": c, **changes} for s, c in enumerate(coverages)]
+    return [
+        {**key, **sizes, **numbers, "seed": s, "coverage": c, **changes}
+        for s, c in enumerate(coverages)
+    ]
 
 
 @pytest.mark.parametrize(("n_seeds", "alpha"), [(1, 0.1), (10, 0.1), (4, 0.3)])
@@ -92,7 +104,8 @@ def test_bands_of_infinite_thresholds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coverage", "verdict", "truth"), [(0.90, "ok", "ok"), (0.80, "low", "short"), (0.99, "high", "ok")]
+    ("coverage", "verdict", "truth"),
+    [(0.90, "ok", "ok"), (0.80, "low", "short"), (0.99, "high", "ok")],
 )
 def test_verdicts(coverage: float, verdict: str, truth: str) -> None:
     rows = result_rows([coverage] * 10, coverage_true=coverage)
@@ -111,7 +124,11 @@ def test_splits_of_one_data_set_get_the_wider_band() -> None:
 def test_thresholds_that_do_not_shrink_are_named() -> None:
     def cells(*thresholds: float) -> list[Row]:
         votes = (1, 5, 100)
-        rows = [r for m, t in zip(votes, thresholds, strict=True) for r in result_rows([0.9], n_votes=m, threshold=t)]
+        rows = [
+            r
+            for m, t in zip(votes, thresholds, strict=True)
+            for r in result_rows([0.9], n_votes=m, threshold=t)
+        ]
         return summary.summarize(rows, independent=True)
 
     assert summary.shrinking(cells(0.9, 0.5, 0.5)) == (1, [])
@@ -140,7 +157,8 @@ def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
     assert len(cells) == 4 * 8 * 3
     assert [tables.name_of(cell) for cell in cells if cell["verdict"] != "ok"] == []
     plain = [cell for cell in cells if "normalized" not in cell["score"]]
-    # A mean over seeds that sits exactly at the nominal level falls below it half the time: hence the band.
+    # A mean over seeds that sits exactly at the nominal level falls below it half the time: hence
+    # the band.
     short = [cell for cell in plain if cell["coverage_true"] < cell["band_low"]]
     assert [tables.name_of(cell) for cell in short] == []
     assert summary.shrinking(plain)[1] == []

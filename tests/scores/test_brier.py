@@ -18,7 +18,8 @@ weighting = pytest.mark.parametrize("weighted", [False, True])
 def balls(n_classes: int, weighted: bool, n: int = 12, seed: int = 0) -> CredalSet:
     score = Brier(WEIGHTS[n_classes] if weighted else None)
     return score.region(
-        spread_centers(n, n_classes, seed), np.random.default_rng(9).permutation(np.geomspace(1e-4, 1.0, n))
+        spread_centers(n, n_classes, seed),
+        np.random.default_rng(9).permutation(np.geomspace(1e-4, 1.0, n)),
     )
 
 
@@ -29,7 +30,9 @@ def weights_of(n_classes: int, weighted: bool) -> np.ndarray:
 def projection(y: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Project onto the simplex in the weighted distance, by one root for the sum."""
     low, high = (v * (y - 1.0)).min() - 1.0, (v * y).max()
-    theta = brentq(lambda t: np.maximum(y - t / v, 0.0).sum() - 1.0, low, high, xtol=1e-15, rtol=1e-15)
+    theta = brentq(
+        lambda t: np.maximum(y - t / v, 0.0).sum() - 1.0, low, high, xtol=1e-15, rtol=1e-15
+    )
     return np.maximum(y - theta / v, 0.0)
 
 
@@ -49,7 +52,9 @@ def test_support_and_envelope_end_a_path_of_projections(n_classes: int, weighted
                 assert found == pytest.approx(utility.max(), abs=1e-6)
                 continue
             step = brentq(lambda s, d=distance, r=r: d(s) - r, -25.0, 14.0, xtol=1e-13)
-            assert found == pytest.approx(projection(g + np.exp(step) * utility / v, v) @ utility, rel=1e-8, abs=1e-8)
+            assert found == pytest.approx(
+                projection(g + np.exp(step) * utility / v, v) @ utility, rel=1e-8, abs=1e-8
+            )
     lower, upper = sets.envelope()
     for k in range(n_classes):
         assert upper[:, k] == pytest.approx(sets.upper_expectation(np.eye(n_classes)[k]), abs=1e-12)
@@ -78,7 +83,9 @@ def test_volumes_of_five_classes_by_counting() -> None:
     points = sample_uniform(100_000, 5, 0)
     share = sets.contains(points, broadcast=True).mean(axis=1)
     value, error = sets.volume(return_error=True)
-    assert (np.abs(value - share) <= 5 * np.hypot(error, np.sqrt(share * (1 - share) / 1e5)) + 1e-4).all()
+    assert (
+        np.abs(value - share) <= 5 * np.hypot(error, np.sqrt(share * (1 - share) / 1e5)) + 1e-4
+    ).all()
 
 
 @weighting
@@ -90,7 +97,9 @@ def test_largest_entropy_has_a_certificate(n_classes: int, weighted: bool) -> No
     for i, (g, r) in enumerate(zip(sets.center, sets.radius, strict=True)):
         found = minimize(
             lambda x: -entropy_of_valid(np.maximum(x, 1e-300)),
-            g + min(1.0, 0.9 * np.sqrt(r / max((v * (g - 1 / n_classes) ** 2).sum(), 1e-300))) * (1 / n_classes - g),
+            g
+            + min(1.0, 0.9 * np.sqrt(r / max((v * (g - 1 / n_classes) ** 2).sum(), 1e-300)))
+            * (1 / n_classes - g),
             bounds=[(1e-12, 1)] * n_classes,
             constraints=[
                 {"type": "eq", "fun": lambda x: x.sum() - 1},
@@ -109,7 +118,13 @@ def test_smallest_entropy_is_certified(n_classes: int, weighted: bool) -> None:
     sets = balls(n_classes, weighted)
     bounds = sets.entropy_bounds()
     for i in range(len(sets)):
-        best = smallest(lambda x: float(entropy_of_valid(x)), sets.score, sets.center[i], float(sets.radius[i]), 4)
+        best = smallest(
+            lambda x: float(entropy_of_valid(x)),
+            sets.score,
+            sets.center[i],
+            float(sets.radius[i]),
+            4,
+        )
         assert bounds.lower[i] <= best + 1e-7
         assert bounds.lower[i] + bounds.lower_gap[i] <= best + 0.05
 
@@ -122,7 +137,9 @@ def test_brackets_of_ten_classes_are_narrow() -> None:
     for centers, limit in ((sharp, 0.01), (flat, 0.04)):
         far = Brier()(centers, np.full((300, 10), 0.1))
         for share in (0.02, 0.2, 0.6):
-            gap = np.asarray(Brier().region(centers, share * far).entropy_bounds(base="K").lower_gap)
+            gap = np.asarray(
+                Brier().region(centers, share * far).entropy_bounds(base="K").lower_gap
+            )
             assert gap.mean() < limit
     exact = Brier().region([[0.7, 0.3], [1.0, 0.0]], 0.02).entropy_bounds()
     assert exact.method == "exact"
@@ -157,7 +174,9 @@ def test_estimates_from_votes_have_the_right_mean() -> None:
     truth, g = np.array([0.2, 0.5, 0.3]), np.array([[0.3, 0.3, 0.4]])
     votes = rng.multinomial(3, truth, 200_000)
     estimate = score.estimate_from_votes(np.repeat(g, len(votes), axis=0), votes.astype(float))
-    assert estimate.mean() == pytest.approx(score(g, truth[None])[0], abs=5 * estimate.std() / np.sqrt(len(votes)))
+    assert estimate.mean() == pytest.approx(
+        score(g, truth[None])[0], abs=5 * estimate.std() / np.sqrt(len(votes))
+    )
     one = score.estimate_from_votes(g, np.array([[0.0, 1.0, 0.0]]))
     assert one == pytest.approx(score(g, np.array([[0.0, 1.0, 0.0]])))
 
@@ -169,7 +188,9 @@ def test_enclosing_balls_enclose() -> None:
     assert (score(center, points) <= score.enclosing_threshold(model, center, inside) + 1e-12).all()
 
 
-@pytest.mark.parametrize("weights", [(), (1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, 1e200), (1.0, float("nan"))])
+@pytest.mark.parametrize(
+    "weights", [(), (1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, 1e200), (1.0, float("nan"))]
+)
 def test_refused_weights(weights: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="weights"):
         Brier(weights)

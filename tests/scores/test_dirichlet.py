@@ -9,7 +9,14 @@ from scipy.special import rel_entr, wrightomega
 from scipy.stats import dirichlet
 
 import credalset as cs
-from credalset.scores import Hellinger, NegativeLogDensity, Normalized, RelativeLikelihood, ScaledPrediction, Score
+from credalset.scores import (
+    Hellinger,
+    NegativeLogDensity,
+    Normalized,
+    RelativeLikelihood,
+    ScaledPrediction,
+    Score,
+)
 from credalset.scores.dirichlet import ReverseKullbackLeiblerBall
 from credalset.scores.hellinger import HellingerBall
 from credalset.scores.power import PowerBall, omega, phi_inverse
@@ -43,7 +50,9 @@ def test_scores_are_those_of_scipy() -> None:
     assert NegativeLogDensity()(theta, points) == pytest.approx(-logs, rel=1e-12)
     drop = RelativeLikelihood()(theta, points)
     assert drop == pytest.approx(peaks - logs, rel=1e-10)
-    assert RelativeLikelihood.as_published(drop) == pytest.approx(1.0 - np.exp(logs - peaks), rel=1e-10)
+    assert RelativeLikelihood.as_published(drop) == pytest.approx(
+        1.0 - np.exp(logs - peaks), rel=1e-10
+    )
 
 
 def test_all_ones_fit_everything_and_zeros_nothing() -> None:
@@ -92,7 +101,9 @@ def test_scaled_thresholds_do_not_saturate(level: float) -> None:
         assert (points[inside] <= upper[i] + 1e-9).all()
 
 
-@pytest.mark.parametrize("score", [RelativeLikelihood(), NegativeLogDensity(), Hellinger()], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "score", [RelativeLikelihood(), NegativeLogDensity(), Hellinger()], ids=lambda s: s.name
+)
 def test_enclosing_balls_enclose(score: Score) -> None:
     rng = np.random.default_rng(2)
     models, points = 1.0 + rng.gamma(1.0, 4.0, (2, 300, 4)), rng.dirichlet(np.ones(4), 300)
@@ -117,7 +128,9 @@ def test_radii_at_the_end_of_the_doubles(kind: type[PowerBall], radius: float) -
 
 
 def test_omega_is_that_of_scipy() -> None:
-    z = np.concatenate([np.linspace(-600, -20, 300), np.linspace(-20, 20, 4001), np.geomspace(20, 1e12, 300)])
+    z = np.concatenate(
+        [np.linspace(-600, -20, 300), np.linspace(-20, 20, 4001), np.geomspace(20, 1e12, 300)]
+    )
     assert omega(z) == pytest.approx(wrightomega(z), rel=1e-13)
     assert omega(np.array([-np.inf]))[0] < 1e-300
 
@@ -135,7 +148,9 @@ def test_phi_inverse_inverts() -> None:
 def test_divergence_agrees_with_the_plain_formula(kind: type[PowerBall]) -> None:
     sets = balls(kind, 12, 5)
     points = np.random.default_rng(1).dirichlet(np.ones(5), (12, 30))
-    assert sets.divergence(points) == pytest.approx(distance(kind, sets.center[:, None], points), rel=1e-9, abs=1e-12)
+    assert sets.divergence(points) == pytest.approx(
+        distance(kind, sets.center[:, None], points), rel=1e-9, abs=1e-12
+    )
 
 
 @kinds
@@ -148,8 +163,16 @@ def test_envelope_solves_the_two_class_problem(kind: type[PowerBall]) -> None:
         def excess(x: float, m: float = m, r: float = r) -> float:
             return float(distance(kind, np.array([m, 1 - m]), np.array([x, 1 - x]))) - r
 
-        low = 0.0 if m == 0 or excess(0.0) <= 0 else brentq(excess, 0.0 if np.isfinite(excess(0.0)) else 1e-300, m)
-        high = 1.0 if excess(1.0) <= 0 else brentq(excess, m, 1.0 if np.isfinite(excess(1.0)) else 1 - 1e-16)
+        low = (
+            0.0
+            if m == 0 or excess(0.0) <= 0
+            else brentq(excess, 0.0 if np.isfinite(excess(0.0)) else 1e-300, m)
+        )
+        high = (
+            1.0
+            if excess(1.0) <= 0
+            else brentq(excess, m, 1.0 if np.isfinite(excess(1.0)) else 1 - 1e-16)
+        )
         assert lower[i, k] == pytest.approx(low, abs=1e-9)
         assert upper[i, k] == pytest.approx(high, abs=1e-9)
 
@@ -159,10 +182,14 @@ def test_envelope_solves_the_two_class_problem(kind: type[PowerBall]) -> None:
 def test_support_is_attained_and_unbeaten(kind: type[PowerBall], k: int) -> None:
     sets, rng = balls(kind, 15, k), np.random.default_rng(3)
     pool = sample_uniform(4000, k, 0)
-    edge = sets.center[:, None] + sets._ray_length(pool[None] - sets.center[:, None]).clip(max=1.0)[..., None] * (
-        pool[None] - sets.center[:, None]
-    )
-    for utility in (rng.normal(size=(15, k)), np.tile(np.eye(k)[1], (15, 1)), np.tile(-np.eye(k)[0], (15, 1))):
+    edge = sets.center[:, None] + sets._ray_length(pool[None] - sets.center[:, None]).clip(max=1.0)[
+        ..., None
+    ] * (pool[None] - sets.center[:, None])
+    for utility in (
+        rng.normal(size=(15, k)),
+        np.tile(np.eye(k)[1], (15, 1)),
+        np.tile(-np.eye(k)[0], (15, 1)),
+    ):
         value, member = sets.support(utility)
         assert (sets.divergence(member[:, None])[:, 0] <= sets.radius * (1 + 1e-6)).all()
         assert (utility * member).sum(axis=1) == pytest.approx(value, abs=1e-12)
@@ -188,7 +215,14 @@ def test_largest_entropy_has_a_certificate(kind: type[PowerBall]) -> None:
         if distance(kind, m, flat) <= r:
             assert most[i] == pytest.approx(np.log(5), abs=1e-12)
             continue
-        best = point(brentq(lambda x, m=m, r=r, p=point: float(distance(kind, m, p(x))) - r, -20.0, 20.0, xtol=1e-13))
+        best = point(
+            brentq(
+                lambda x, m=m, r=r, p=point: float(distance(kind, m, p(x))) - r,
+                -20.0,
+                20.0,
+                xtol=1e-13,
+            )
+        )
         assert most[i] == pytest.approx(entropy_of_valid(best), abs=1e-7)
         certificate = sets[[i]].support(-np.log(np.maximum(best, 1e-300))[None])[0][0]
         assert most[i] <= certificate + 1e-7
@@ -202,7 +236,9 @@ def test_smallest_entropy_is_not_beaten_by_a_search(kind: type[PowerBall], k: in
     least = sets.entropies().lower
     for i, (m, r) in enumerate(zip(sets.center, sets.radius, strict=True)):
         prediction, threshold = (m, r) if kind is HellingerBall else (1.0 + 10.0 * m, 10.0 * r)
-        best = smallest(lambda x: float(entropy_of_valid(x)), score, prediction, float(threshold), n_starts=16)
+        best = smallest(
+            lambda x: float(entropy_of_valid(x)), score, prediction, float(threshold), n_starts=16
+        )
         assert least[i] <= best + 1e-6
         assert least[i] >= best - 0.05  # the search need not end at the minimum
 
@@ -211,7 +247,8 @@ def test_smallest_entropy_is_not_beaten_by_a_search(kind: type[PowerBall], k: in
 def test_both_branches_of_the_smallest_entropy_are_looked_at(kind: type[PowerBall]) -> None:
     """Flat centres over many classes: the divergence folds back, and either end of the fold may be the minimum.
 
-    The whole curve is scanned: stationary points by x = −log y of the largest class, those within the radius.
+    The whole curve is scanned: stationary points by x = −log y of the largest class, those within
+    the radius.
     """
     rng = np.random.default_rng(0)
     levels = np.concatenate([np.zeros((40, 1)), 10 ** rng.uniform(-9, 1, (40, 11))], axis=1)
@@ -247,7 +284,9 @@ def test_nearest_distribution_with_a_class_on_top(kind: type[PowerBall]) -> None
         for top in range(4):
             start = np.where(np.arange(4) == top, 0.4, 0.2)
             expected = minimize(
-                lambda x, m=m: min(float(distance(kind, m, np.maximum(x, 1e-12) / np.maximum(x, 1e-12).sum())), 1e3),
+                lambda x, m=m: min(
+                    float(distance(kind, m, np.maximum(x, 1e-12) / np.maximum(x, 1e-12).sum())), 1e3
+                ),
                 start,
                 bounds=[(1e-12, 1)] * 4,
                 constraints=[
@@ -273,7 +312,9 @@ def test_volume_by_counting(k: int) -> None:
         values = rel_entr(center, pool).sum(axis=1)
         radius = np.quantile(values, [0.05, 0.4, 0.9])
         share = (values[:, None] <= radius).mean(axis=0)
-        log_volume, error, method = ReverseKullbackLeiblerBall(np.tile(center, (3, 1)), radius).log_volume(rng, 1)
+        log_volume, error, method = ReverseKullbackLeiblerBall(
+            np.tile(center, (3, 1)), radius
+        ).log_volume(rng, 1)
         assert method == "exact"
         assert (error == 0).all()
         assert np.abs(np.exp(log_volume) - share) == pytest.approx(0.0, abs=5 * np.sqrt(0.25 / 2e5))
@@ -282,7 +323,9 @@ def test_volume_by_counting(k: int) -> None:
 def test_volume_at_a_corner_and_of_a_tiny_ball() -> None:
     """At a corner KL = −log λ_1: the share is (1 − e^(−r))^(K−1). A tiny ball is an ellipsoid."""
     for k in (2, 3, 7, 30):
-        value = ReverseKullbackLeiblerBall(np.eye(k)[:1], np.array([0.3])).log_volume(np.random.default_rng(0), 1)[0]
+        value = ReverseKullbackLeiblerBall(np.eye(k)[:1], np.array([0.3])).log_volume(
+            np.random.default_rng(0), 1
+        )[0]
         assert value[0] == pytest.approx((k - 1) * np.log(-np.expm1(-0.3)), rel=1e-9)
     m, r = np.array([[0.5, 0.3, 0.2]]), 1e-9
     value = ReverseKullbackLeiblerBall(m, np.array([r])).log_volume(np.random.default_rng(0), 1)[0]
@@ -292,7 +335,11 @@ def test_volume_at_a_corner_and_of_a_tiny_ball() -> None:
 def test_rays_estimate_the_exact_volume() -> None:
     """These balls are the only ones with exact volumes for many classes: they test the general estimator."""
     rng = np.random.default_rng(0)
-    known = RelativeLikelihood().region(1.0 + 30.0 * rng.dirichlet(np.ones(10), size=8), threshold=2.3).geometry
+    known = (
+        RelativeLikelihood()
+        .region(1.0 + 30.0 * rng.dirichlet(np.ones(10), size=8), threshold=2.3)
+        .geometry
+    )
     exact = known.log_volume(rng, 1)[0]
     value, error, method = Geometry.log_volume(known, rng, 1024)
     assert method == "estimate"
@@ -307,7 +354,9 @@ def test_hellinger_volume_of_two_classes() -> None:
     assert np.asarray(sets.volume()) == pytest.approx(share, abs=2e-5)
 
 
-@pytest.mark.parametrize("score", [RelativeLikelihood(), NegativeLogDensity()], ids=lambda score: score.name)
+@pytest.mark.parametrize(
+    "score", [RelativeLikelihood(), NegativeLogDensity()], ids=lambda score: score.name
+)
 def test_members_of_wide_balls_have_finite_scores(score: Score) -> None:
     """The probabilities that attain an expectation underflow there: exp(−1e5)."""
     prediction = np.array([[1.0, 1.3, 1.7], [1.001, 1.3, 1.7], [1.4, 1.3, 1.3]])

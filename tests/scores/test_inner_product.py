@@ -42,9 +42,13 @@ def test_vertices_are_members_and_span_the_support() -> None:
     sets = SCORE.region(rng.dirichlet(np.ones(5), 10), 0.7)
     for i in np.flatnonzero(~sets.is_empty()):
         corners = sets.vertices(int(i))
-        assert (SCORE(np.repeat(sets.prediction[[i]], len(corners), axis=0), corners) <= 0.7 + 1e-12).all()
+        assert (
+            SCORE(np.repeat(sets.prediction[[i]], len(corners), axis=0), corners) <= 0.7 + 1e-12
+        ).all()
         for utility in rng.normal(size=(5, 5)):
-            assert (corners @ utility).max() == pytest.approx(sets[int(i)].upper_expectation(utility)[0])
+            assert (corners @ utility).max() == pytest.approx(
+                sets[int(i)].upper_expectation(utility)[0]
+            )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6, 10])
@@ -76,5 +80,7 @@ def test_draws_are_uniform() -> None:
     held = sets.contains(pool, broadcast=True)
     for i in range(3):
         inside = pool[held[i]]
-        np.testing.assert_allclose(draws[i].mean(axis=0), inside.mean(axis=0), atol=5 * 0.3 / np.sqrt(4000))
+        np.testing.assert_allclose(
+            draws[i].mean(axis=0), inside.mean(axis=0), atol=5 * 0.3 / np.sqrt(4000)
+        )
         np.testing.assert_allclose(draws[i].std(axis=0), inside.std(axis=0), atol=0.02)

@@ -50,10 +50,14 @@ def test_envelopes_and_expectations_are_those_of_a_linear_programme(k: int) -> N
     assert sets.contains(0.999999 * at + 0.000001 * prediction[:, 0]).all()
     for i in range(8):
         g, below, above = prediction[i]
-        ends = np.stack([g - sets.radius[i] * below, g + sets.radius[i] * above], axis=1).clip(0.0, 1.0)
+        ends = np.stack([g - sets.radius[i] * below, g + sets.radius[i] * above], axis=1).clip(
+            0.0, 1.0
+        )
 
         def least(cost: np.ndarray, ends: np.ndarray = ends) -> float:
-            return float(linprog(cost, A_eq=np.ones((1, k)), b_eq=[1.0], bounds=ends, method="highs").fun)
+            return float(
+                linprog(cost, A_eq=np.ones((1, k)), b_eq=[1.0], bounds=ends, method="highs").fun
+            )
 
         for j in range(k):
             assert lower[i, j] == pytest.approx(least(np.eye(k)[j]), abs=1e-9)
@@ -92,7 +96,9 @@ def test_entropies_and_modes_by_the_vertices(k: int, spread: float) -> None:
 
 def test_brackets_of_ten_classes_are_narrow() -> None:
     for spread in (0.5, 1.5):
-        sets = Intervals().region(intervals(300, 10, 1, spread), np.random.default_rng(0).uniform(0.1, 3.0, 300))
+        sets = Intervals().region(
+            intervals(300, 10, 1, spread), np.random.default_rng(0).uniform(0.1, 3.0, 300)
+        )
         bounds = sets.entropy_bounds(base="K")
         assert bounds.lower_gap.mean() < 0.01
 
@@ -100,7 +106,9 @@ def test_brackets_of_ten_classes_are_narrow() -> None:
 @pytest.mark.parametrize("k", [3, 4, 6])
 def test_volumes_are_exact_and_samples_uniform(k: int) -> None:
     """On earlier versions volumes beyond three classes were estimates, some of them far off."""
-    centers = np.stack([np.eye(k)[0], np.full(k, 1 / k), np.r_[0.5, 0.5, np.zeros(k - 2)], *intervals(3, k)[:, 0]])
+    centers = np.stack(
+        [np.eye(k)[0], np.full(k, 1 / k), np.r_[0.5, 0.5, np.zeros(k - 2)], *intervals(3, k)[:, 0]]
+    )
     sides = np.random.default_rng(0).uniform(0.05, 0.9, (2, 6, k))
     sets = Intervals().region(np.stack([centers, *sides], axis=1), 1.0)
     volume = sets.volume(return_error=True)
@@ -118,11 +126,14 @@ def test_volumes_are_exact_and_samples_uniform(k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "width"), [(5, Fraction(1, 4)), (12, Fraction(1, 5)), (40, Fraction(1, 10)), (60, Fraction(1, 15))]
+    ("k", "width"),
+    [(5, Fraction(1, 4)), (12, Fraction(1, 5)), (40, Fraction(1, 10)), (60, Fraction(1, 15))],
 )
 def test_volume_of_equal_boxes_in_exact_arithmetic(k: int, width: Fraction) -> None:
     """P(all K spacings ≤ w) = Σ_j (−1)^j C(K, j) (1 − j w)₊^(K−1), in fractions."""
-    expected = sum((-1) ** j * comb(k, j) * max(1 - j * width, Fraction(0)) ** (k - 1) for j in range(k + 1))
+    expected = sum(
+        (-1) ** j * comb(k, j) * max(1 - j * width, Fraction(0)) ** (k - 1) for j in range(k + 1)
+    )
     center = np.full(k, 1.0 / k)
     prediction = np.stack([center, center, np.full(k, float(width) - 1.0 / k)])[None]
     volume = Intervals().region(prediction, 1.0).log_volume()
@@ -166,7 +177,10 @@ def test_vertices() -> None:
         (np.array([[[0.5, 0.5], [0.1, 0.0], [0.1, 0.1]]]), "finite half-widths above 0"),
         (np.array([[[0.5, 0.5], [0.1, 0.1], [0.1, np.inf]]]), "finite half-widths above 0"),
         (np.array([[[0.5, 0.9], [0.1, 0.1], [0.1, 0.1]]]), "sum"),
-        (IntervalPrediction(np.full((1, 2), 0.5), np.ones((1, 3)), np.ones((1, 2))), "finite half-widths above 0"),
+        (
+            IntervalPrediction(np.full((1, 2), 0.5), np.ones((1, 3)), np.ones((1, 2))),
+            "finite half-widths above 0",
+        ),
     ],
 )
 def test_refusals(prediction: Any, message: str) -> None:

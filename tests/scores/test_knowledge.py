@@ -56,7 +56,9 @@ def test_enclosing_balls_enclose(score: Score) -> None:
     rng = np.random.default_rng(3)
     base = rng.dirichlet(np.ones(K), 10)
     models = [
-        score.check_prediction(make_predictions(score, 0.9 * base + 0.1 * rng.dirichlet(np.ones(K), 10)))
+        score.check_prediction(
+            make_predictions(score, 0.9 * base + 0.1 * rng.dirichlet(np.ones(K), 10))
+        )
         for _ in range(2)
     ]
     if not (score.is_metric or score.has_enclosing_balls):
@@ -68,7 +70,9 @@ def test_enclosing_balls_enclose(score: Score) -> None:
         outer = score.enclosing_threshold(model, center, inner)
         held = contains_pairs(score._region(model, inner), points[None])
         assert held.any()
-        around = contains_pairs(score._region(center, outer + 1e-12 * (1 + np.abs(outer))), points[None])
+        around = contains_pairs(
+            score._region(center, outer + 1e-12 * (1 + np.abs(outer))), points[None]
+        )
         assert (held <= around).all()
 
 
@@ -88,13 +92,19 @@ def test_equal_inputs_tie_whatever_the_batch(score: Score, n_classes: int) -> No
     labels = rng.dirichlet(np.full(n_classes, 0.3), 40)
     together = score.evaluate_rows(prediction, labels)
     for rows in ([7], [7, 30], slice(3, 20), np.arange(40)[::-1]):
-        np.testing.assert_array_equal(score.evaluate_rows(prediction[rows], labels[rows]), together[rows])
+        np.testing.assert_array_equal(
+            score.evaluate_rows(prediction[rows], labels[rows]), together[rows]
+        )
         for m in (1, 3):
             points = np.repeat(labels[rows][:, None], m, axis=1)
-            np.testing.assert_array_equal(score.evaluate_pairs(prediction[rows], points)[:, -1], together[rows])
+            np.testing.assert_array_equal(
+                score.evaluate_pairs(prediction[rows], points)[:, -1], together[rows]
+            )
 
 
-@pytest.mark.parametrize("score", [3, "chi-squared", None, get_score], ids=["number", "name", "none", "function"])
+@pytest.mark.parametrize(
+    "score", [3, "chi-squared", None, get_score], ids=["number", "name", "none", "function"]
+)
 def test_unknown_scores(score: object) -> None:
     with pytest.raises((TypeError, ValueError), match="score"):
         get_score(score)  # type: ignore[arg-type]

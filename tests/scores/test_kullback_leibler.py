@@ -83,7 +83,9 @@ def test_classes_that_are_ruled_out_stay_out() -> None:
 
 def test_area_over_three_classes() -> None:
     rng = np.random.default_rng(1)
-    centers = np.concatenate([rng.dirichlet(np.ones(3), 10), rng.dirichlet(np.full(3, 0.1), 10) * 0.99 + 0.01 / 3])
+    centers = np.concatenate(
+        [rng.dirichlet(np.ones(3), 10), rng.dirichlet(np.full(3, 0.1), 10) * 0.99 + 0.01 / 3]
+    )
     for radius in (0.01, 0.1, 0.5, 2.0):
         sets = SCORE.region(centers, radius)
         held = sets.contains(sample_uniform(100_000, 3, 0), broadcast=True).mean(axis=1)
@@ -104,5 +106,7 @@ def test_area_with_classes_below_rounding(largest: float, tiny: float) -> None:
 
 def test_small_balls_are_ellipses() -> None:
     g, radius = np.array([0.5, 0.3, 0.2]), 1e-7
-    expected = 2.0 * np.pi * 2.0 * radius * np.sqrt(g.prod())  # area πab of Σ x²/2g = r, over that of the triangle
+    expected = (
+        2.0 * np.pi * 2.0 * radius * np.sqrt(g.prod())
+    )  # area πab of Σ x²/2g = r, over that of the triangle
     np.testing.assert_allclose(SCORE.region([g], radius).volume(), expected, rtol=1e-4)

@@ -81,7 +81,9 @@ def test_a_scale_per_item() -> None:
         (lambda: Normalized("tv", offset=-1.0), "offset"),
         (lambda: Normalized("tv", scale="predicted").region([[0.5, 0.5]], 0.1), "prediction"),
         (
-            lambda: Normalized("tv", scale="predicted").region(ScaledPrediction(np.eye(2), np.array([1.0, -1.0])), 0.1),
+            lambda: Normalized("tv", scale="predicted").region(
+                ScaledPrediction(np.eye(2), np.array([1.0, -1.0])), 0.1
+            ),
             "scale",
         ),
     ],

@@ -33,12 +33,18 @@ def brute_vertices(center: np.ndarray, radius: float) -> np.ndarray:
 @pytest.mark.parametrize("n_classes", [3, 4, 5])
 def test_vertices_are_the_corners_of_the_hull(n_classes: int, radius: float) -> None:
     rng = np.random.default_rng(n_classes)
-    centers = [rng.dirichlet(np.ones(n_classes)), np.full(n_classes, 1.0 / n_classes), np.eye(n_classes)[0]]
+    centers = [
+        rng.dirichlet(np.ones(n_classes)),
+        np.full(n_classes, 1.0 / n_classes),
+        np.eye(n_classes)[0],
+    ]
     sets = SCORE.region(centers, radius)
     for i, center in enumerate(centers):
         found, expected = sets.vertices(i), brute_vertices(center, radius)
         assert (SCORE(np.repeat(center[None], len(found), axis=0), found) <= radius + 1e-12).all()
-        assert {tuple(point) for point in expected.round(8) + 0.0} <= {tuple(point) for point in found.round(8) + 0.0}
+        assert {tuple(point) for point in expected.round(8) + 0.0} <= {
+            tuple(point) for point in found.round(8) + 0.0
+        }
         for utility in rng.normal(size=(5, n_classes)):
             assert (found @ utility).max() == pytest.approx(sets[i].upper_expectation(utility)[0])
 
@@ -50,15 +56,21 @@ def test_too_many_vertices_are_refused() -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 8, 12])
 def test_volume_of_balls_inside_is_that_of_a_difference_body(n_classes: int) -> None:
-    radius = 0.5 / n_classes  # no face of the simplex cuts the ball: V = C(2K−2, K−1) r^{K−1} × vol(Δ)
+    radius = (
+        0.5 / n_classes
+    )  # no face of the simplex cuts the ball: V = C(2K−2, K−1) r^{K−1} × vol(Δ)
     sets = SCORE.region(np.full((1, n_classes), 1.0 / n_classes), radius)
-    expected = np.prod([(n_classes - 1 + i) / i for i in range(1, n_classes)]) * radius ** (n_classes - 1)
+    expected = np.prod([(n_classes - 1 + i) / i for i in range(1, n_classes)]) * radius ** (
+        n_classes - 1
+    )
     np.testing.assert_allclose(sets.volume(), expected, rtol=1e-7)
 
 
 def test_volume_of_a_ball_around_a_corner_is_a_power() -> None:
     for k in (2, 4, 9):
-        np.testing.assert_allclose(SCORE.region(np.eye(k)[:1], 0.3).volume(), 0.3 ** (k - 1), rtol=1e-8)
+        np.testing.assert_allclose(
+            SCORE.region(np.eye(k)[:1], 0.3).volume(), 0.3 ** (k - 1), rtol=1e-8
+        )
 
 
 @pytest.mark.parametrize("n_classes", [4, 6, 8])
@@ -72,7 +84,9 @@ def test_volume_against_uniform_points(n_classes: int) -> None:
 @pytest.mark.parametrize("n_classes", [5, 12])
 @pytest.mark.parametrize("radius", [0.05, 0.2])
 def test_estimates_by_rays_are_within_their_errors(n_classes: int, radius: float) -> None:
-    geometry = SCORE.region(np.random.default_rng(1).dirichlet(np.full(n_classes, 0.5), 60), radius).geometry
+    geometry = SCORE.region(
+        np.random.default_rng(1).dirichlet(np.full(n_classes, 0.5), 60), radius
+    ).geometry
     exact = geometry.log_volume(np.random.default_rng(0), 2)[0]
     value, error, method = Geometry.log_volume(geometry, np.random.default_rng(0), 1024)
     assert method == "estimate"

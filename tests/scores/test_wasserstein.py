@@ -29,7 +29,9 @@ def balls(n: int, k: int, equal: bool = True, seed: int = 0) -> WassersteinBall:
     return WassersteinBall(spread_centers(n, k, seed), radius, tuple(gaps))
 
 
-def optimum(sets: WassersteinBall, row: int, objective: np.ndarray | None = None, top: int | None = None) -> float:
+def optimum(
+    sets: WassersteinBall, row: int, objective: np.ndarray | None = None, top: int | None = None
+) -> float:
     """Minimise ⟨objective, λ⟩ over the ball, or the distance over all λ in which no class exceeds ``top``."""
     g, gaps, k = sets.center[row], np.array(sets.gaps), sets.n_classes
     sums, cumulative = np.tril(np.ones((k, k)))[:-1], np.cumsum(g)[:-1]
@@ -44,12 +46,18 @@ def optimum(sets: WassersteinBall, row: int, objective: np.ndarray | None = None
     weights = np.r_[np.zeros(k), gaps] if objective is None else np.r_[objective, np.zeros(k - 1)]
     whole = np.r_[np.ones(k), np.zeros(k - 1)][None]
     options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    return float(linprog(weights, upper, bound, whole, [1.0], (0, None), "highs", options=options).fun)
+    return float(
+        linprog(weights, upper, bound, whole, [1.0], (0, None), "highs", options=options).fun
+    )
 
 
 def corners(sets: WassersteinBall, row: int) -> np.ndarray:
     """Every intersection of K − 1 facets that belongs to the ball, from all sign patterns of F − G."""
-    gaps, radius, cumulative = np.array(sets.gaps), sets.radius[row], np.cumsum(sets.center[row])[:-1]
+    gaps, radius, cumulative = (
+        np.array(sets.gaps),
+        sets.radius[row],
+        np.cumsum(sets.center[row])[:-1],
+    )
     n = len(gaps)
     monotone = np.vstack([np.eye(n), np.zeros((1, n))]) - np.vstack([np.zeros((1, n)), np.eye(n)])
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=n))) * gaps
@@ -61,7 +69,9 @@ def corners(sets: WassersteinBall, row: int) -> np.ndarray:
         if abs(np.linalg.det(matrix)) > 1e-9:
             found.append(np.linalg.solve(matrix, offset[list(chosen)]))
     points = np.diff(np.array(found), prepend=0.0, append=1.0, axis=1)
-    member = (points.min(axis=1) > -1e-10) & (np.abs(np.array(found) - cumulative) @ gaps <= radius + 1e-10)
+    member = (points.min(axis=1) > -1e-10) & (
+        np.abs(np.array(found) - cumulative) @ gaps <= radius + 1e-10
+    )
     return points[member].clip(0.0)
 
 
@@ -92,7 +102,9 @@ def test_support_of_a_hundred_classes_is_the_envelope() -> None:
     sets = balls(6, 100)
     upper = sets.envelope()[1]
     for c in (0, 31, 99):
-        assert sets.support(np.tile(np.eye(100)[c], (6, 1)))[0] == pytest.approx(upper[:, c], abs=1e-12)
+        assert sets.support(np.tile(np.eye(100)[c], (6, 1)))[0] == pytest.approx(
+            upper[:, c], abs=1e-12
+        )
 
 
 @spacing
@@ -105,9 +117,9 @@ def test_largest_entropy_is_bracketed_to_rounding(k: int, equal: bool) -> None:
     flat = sets.divergence(np.full((30, 1, k), 1.0 / k))[:, 0] <= sets.radius
     assert bounds.upper[flat] == pytest.approx(np.log(k))
     pool = sample_uniform(2000, k, 0)
-    ends = sets.center[:, None] + np.minimum(sets._ray_length(pool - sets.center[:, None]), 1.0)[..., None] * (
-        pool - sets.center[:, None]
-    )
+    ends = sets.center[:, None] + np.minimum(sets._ray_length(pool - sets.center[:, None]), 1.0)[
+        ..., None
+    ] * (pool - sets.center[:, None])
     assert (entropy_of_valid(np.maximum(ends, 0.0)) <= bounds.upper[:, None] + 1e-9).all()
 
 
@@ -141,7 +153,9 @@ def test_brackets_of_ten_classes_are_narrow() -> None:
     for centers, limit in ((sharp / sharp.sum(axis=1, keepdims=True), 0.015), (flat, 0.03)):
         far = Wasserstein()(centers, np.full((200, 10), 0.1))
         for share in (0.05, 0.3, 0.6):
-            gap = np.asarray(Wasserstein().region(centers, share * far).entropy_bounds(base="K").lower_gap)
+            gap = np.asarray(
+                Wasserstein().region(centers, share * far).entropy_bounds(base="K").lower_gap
+            )
             assert gap.mean() < limit
 
 
@@ -164,7 +178,9 @@ def test_possible_modes_at_ties() -> None:
     exact[1, 2], exact[2, 2] = 0.3, 1.0
     sets = Wasserstein().region(np.repeat(centers, 3, axis=0), exact.ravel())
     assert sets.decide()[np.arange(9), np.tile(np.arange(3), 3)].all()
-    less = Wasserstein().region(np.repeat(centers, 3, axis=0), np.maximum(exact.ravel() - 1e-6, 0.0))
+    less = Wasserstein().region(
+        np.repeat(centers, 3, axis=0), np.maximum(exact.ravel() - 1e-6, 0.0)
+    )
     assert (less.decide()[np.arange(9), np.tile(np.arange(3), 3)] == (exact.ravel() == 0)).all()
 
 
@@ -182,7 +198,9 @@ def test_areas_and_vertices_of_three_classes(equal: bool) -> None:
     value, error, method = sets.log_volume(np.random.default_rng(0), 1)
     assert method == "exact"
     assert (error == 0).all()
-    share = (sets.divergence(np.repeat(grid(3, 0.005)[None], 12, axis=0)) <= sets.radius[:, None]).mean(axis=1)
+    share = (
+        sets.divergence(np.repeat(grid(3, 0.005)[None], 12, axis=0)) <= sets.radius[:, None]
+    ).mean(axis=1)
     assert np.exp(value) == pytest.approx(share, abs=0.012)
     for row in range(12):
         expected = np.unique(corners(sets, row).round(9), axis=0)
@@ -193,7 +211,12 @@ def test_areas_and_vertices_of_three_classes(equal: bool) -> None:
 
 @pytest.mark.parametrize(
     ("positions", "error"),
-    [((0.0,), ValueError), ((0.0, 0.0), ValueError), ((0.0, np.nan), ValueError), ("ab", TypeError)],
+    [
+        ((0.0,), ValueError),
+        ((0.0, 0.0), ValueError),
+        ((0.0, np.nan), ValueError),
+        ("ab", TypeError),
+    ],
 )
 def test_refused_positions(positions: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="positions"):
@@ -210,7 +233,9 @@ def test_bounds_for_many_classes_agree_with_those_from_all_groups() -> None:
         radius = rng.uniform(0.01, 3.0, 200)
         least, found = gathered(mass, radius, gaps)
         envelope = Wasserstein(np.cumsum([0.0, *gaps])).region(mass.T, radius).envelope()
-        assert (majorization_bound(*envelope, largest_sums(mass, radius, gaps)) <= found + 1e-9).all()
+        assert (
+            majorization_bound(*envelope, largest_sums(mass, radius, gaps)) <= found + 1e-9
+        ).all()
         assert (entropy_of_blocks(mass, radius, gaps) >= least - 1e-9).all()
 
 

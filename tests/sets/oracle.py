@@ -22,7 +22,9 @@ def special_distributions(n_classes: int) -> np.ndarray:
     tiny = np.r_[1.0 - 1e-12 * (k - 1), np.full(k - 1, 1e-12)]
     zero = np.r_[0.0, rng.dirichlet(np.ones(k - 1))]
     ordinary = rng.dirichlet(np.ones(k), 3)
-    return np.stack([eye[0], flat, tied, tiny, zero, np.r_[0.7, np.full(k - 1, 0.3 / (k - 1))], *ordinary])
+    return np.stack(
+        [eye[0], flat, tied, tiny, zero, np.r_[0.7, np.full(k - 1, 0.3 / (k - 1))], *ordinary]
+    )
 
 
 def make_sets(score: Score, n_classes: int, share: float | str) -> CredalSet:
@@ -31,7 +33,9 @@ def make_sets(score: Score, n_classes: int, share: float | str) -> CredalSet:
     best = score.evaluate_rows(prediction, score.best_fit(prediction))
     pool = np.concatenate([sample_uniform(999, n_classes, 0), np.eye(n_classes)])
     scores = score.evaluate_pairs(prediction, pool[None])
-    finite = np.where(np.isfinite(scores), scores, np.nanmax(np.where(np.isfinite(scores), scores, np.nan)))
+    finite = np.where(
+        np.isfinite(scores), scores, np.nanmax(np.where(np.isfinite(scores), scores, np.nan))
+    )
     if share == "point":
         threshold = best
     elif share == "tiny":
@@ -61,7 +65,9 @@ def directions(n_classes: int, n: int, seed: int = 0) -> np.ndarray:
     return noise - noise.mean(axis=1, keepdims=True)
 
 
-def boundary(sets: CredalSet, toward: np.ndarray, start: np.ndarray | None = None, steps: int = 44) -> np.ndarray:
+def boundary(
+    sets: CredalSet, toward: np.ndarray, start: np.ndarray | None = None, steps: int = 44
+) -> np.ndarray:
     """The last members on rays from a member along directions (M, K), by bisection of ``contains``: (N, M, K)."""
     start = (start_of(sets) if start is None else start)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,7 +91,10 @@ def members(sets: CredalSet, n: int = 720, seed: int = 0) -> np.ndarray:
     k = sets.n_classes
     around = boundary(sets, directions(k, n, seed))
     start = start_of(sets)
-    corners = np.stack([boundary_toward(sets, np.broadcast_to(corner, start.shape)) for corner in np.eye(k)], axis=1)
+    corners = np.stack(
+        [boundary_toward(sets, np.broadcast_to(corner, start.shape)) for corner in np.eye(k)],
+        axis=1,
+    )
     flat = np.full((len(sets), k), 1.0 / k)
     even = np.where(sets.contains(flat)[:, None], flat, start)
     return np.concatenate([around, corners, even[:, None], start[:, None]], axis=1)
@@ -93,16 +102,25 @@ def members(sets: CredalSet, n: int = 720, seed: int = 0) -> np.ndarray:
 
 def boundary_toward(sets: CredalSet, target: np.ndarray) -> np.ndarray:
     """The last member on the way from a member of each set to its target, (N, K)."""
-    return np.concatenate([boundary(sets[i], (target[i] - start_of(sets[i])[0])[None])[:, 0] for i in range(len(sets))])
+    return np.concatenate(
+        [
+            boundary(sets[i], (target[i] - start_of(sets[i])[0])[None])[:, 0]
+            for i in range(len(sets))
+        ]
+    )
 
 
-def improve(sets: CredalSet, points: np.ndarray, value: Any, rounds: int = 60, seed: int = 0) -> np.ndarray:
+def improve(
+    sets: CredalSet, points: np.ndarray, value: Any, rounds: int = 60, seed: int = 0
+) -> np.ndarray:
     """Raise value(points) by a random local search among members: points (N, K), one per set."""
     rng = np.random.default_rng(seed)
     best, size = value(points), np.full(len(points), 0.3)
     for _ in range(rounds):
         target = rng.dirichlet(np.ones(sets.n_classes), (len(points), 64))
-        moves = points[:, None] + size[:, None, None] * (target - points[:, None]) * rng.choice([-0.5, 1.0], (1, 64, 1))
+        moves = points[:, None] + size[:, None, None] * (target - points[:, None]) * rng.choice(
+            [-0.5, 1.0], (1, 64, 1)
+        )
         moves = np.maximum(moves, 0.0)
         moves /= moves.sum(axis=-1, keepdims=True)
         worth = np.where(contains_pairs(sets, moves), value(moves), -np.inf)
@@ -145,9 +163,12 @@ def nearest_with_top(sets: CredalSet, top: int, rounds: int = 14) -> np.ndarray:
         draws = rng.dirichlet(np.full(len(ends), 0.3), (len(sets), 200))
         mixed = (1.0 - size) * weights[:, None] + size * draws
         scores = sets.score.evaluate_pairs(
-            sets.prediction, np.concatenate([mixed @ ends, np.broadcast_to(ends, (len(sets), *ends.shape))], axis=1)
+            sets.prediction,
+            np.concatenate([mixed @ ends, np.broadcast_to(ends, (len(sets), *ends.shape))], axis=1),
         )
-        mixed = np.concatenate([mixed, np.broadcast_to(np.eye(len(ends)), (len(sets), len(ends), len(ends)))], axis=1)
+        mixed = np.concatenate(
+            [mixed, np.broadcast_to(np.eye(len(ends)), (len(sets), len(ends), len(ends)))], axis=1
+        )
         found = scores.argmin(axis=1)
         better = scores.min(axis=1) < best
         weights = np.where(better[:, None], mixed[np.arange(len(sets)), found], weights)

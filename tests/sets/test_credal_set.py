@@ -29,7 +29,13 @@ def test_selections_are_batches_again(score: Score) -> None:
     prediction = score.check_prediction(random_predictions(score, 5, 3, np.random.default_rng(0)))
     best = score.evaluate_rows(prediction, score.best_fit(prediction))
     sets = score._region(prediction, best + 0.2)
-    for key, rows in [(1, [1]), (-1, [4]), (slice(1, 4), [1, 2, 3]), ([3, 0], [3, 0]), (np.arange(5) > 2, [3, 4])]:
+    for key, rows in [
+        (1, [1]),
+        (-1, [4]),
+        (slice(1, 4), [1, 2, 3]),
+        ([3, 0], [3, 0]),
+        (np.arange(5) > 2, [3, 4]),
+    ]:
         part = sets[key]
         assert len(part) == len(rows)
         np.testing.assert_array_equal(part.threshold, sets.threshold[rows])
@@ -67,11 +73,14 @@ def test_membership_of_every_shape() -> None:
     np.testing.assert_array_equal(sets.contains(CENTERS, broadcast=True)[:, 0], rows)
     blocks = np.repeat(CENTERS[None, :2], 3, axis=0)
     np.testing.assert_array_equal(sets.contains(blocks), sets.contains(CENTERS[:2], broadcast=True))
-    np.testing.assert_array_equal(sets.contains([[7, 2, 1], [0, 0, 5], [5, 4, 1]]), [True, True, True])  # counts
+    np.testing.assert_array_equal(
+        sets.contains([[7, 2, 1], [0, 0, 5], [5, 4, 1]]), [True, True, True]
+    )  # counts
 
 
 @pytest.mark.parametrize(
-    "candidates", [CENTERS[:2], CENTERS[:, :2], np.ones((2, 1, 3)) / 3, "text", [[0.5, 0.1, 0.1]] * 3]
+    "candidates",
+    [CENTERS[:2], CENTERS[:, :2], np.ones((2, 1, 3)) / 3, "text", [[0.5, 0.1, 0.1]] * 3],
 )
 def test_candidates_that_do_not_fit(candidates: object) -> None:
     with pytest.raises((ValueError, TypeError), match="distribution"):
@@ -93,7 +102,9 @@ def test_sets_own_their_memory() -> None:
         before = sets.lower(), sets.contains(CENTERS), sets.threshold.copy()
         buffer[:] = 1.0 / 3.0
         threshold[:] = 0.0
-        for found, expected in zip((sets.lower(), sets.contains(CENTERS), sets.threshold), before, strict=True):
+        for found, expected in zip(
+            (sets.lower(), sets.contains(CENTERS), sets.threshold), before, strict=True
+        ):
             np.testing.assert_array_equal(found, expected)
     labels = np.repeat(CENTERS, 20, axis=0)
     calibration, buffer = cs.conformalize(labels, np.roll(labels, 1, axis=0)), CENTERS.copy()
@@ -126,7 +137,9 @@ def test_bad_utilities() -> None:
 def test_extreme_utilities(size: float) -> None:
     utility = np.array([3.0, -1.0, 0.5])
     expected = some_sets().upper_expectation(utility)
-    np.testing.assert_allclose(some_sets().upper_expectation(size * utility), size * expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        some_sets().upper_expectation(size * utility), size * expected, rtol=1e-12
+    )
 
 
 def test_empty_batches_and_empty_sets() -> None:
@@ -156,16 +169,27 @@ def test_answers_depend_neither_on_earlier_questions_nor_on_neighbours(score: Sc
     """The entropies of a single set exchanged its classes; expectations were scaled by the utilities of all rows."""
     rng = np.random.default_rng(3)
     prediction = score.check_prediction(random_predictions(score, 20, 3, rng))
-    best, utility = score.evaluate_rows(prediction, score.best_fit(prediction)), rng.normal(size=(20, 3))
+    best, utility = (
+        score.evaluate_rows(prediction, score.best_fit(prediction)),
+        rng.normal(size=(20, 3)),
+    )
     sets = score._region(prediction, best + 0.05 + 0.1 * rng.random(20))
-    center, entropies, value = sets.center.copy(), sets.entropy_bounds(), sets.upper_expectation(utility)
+    center, entropies, value = (
+        sets.center.copy(),
+        sets.entropy_bounds(),
+        sets.upper_expectation(utility),
+    )
     for i in range(20):
         one = sets[i]
-        np.testing.assert_allclose([bound[0] for bound in one.entropy_bounds()], [e[i] for e in entropies], atol=1e-12)
+        np.testing.assert_allclose(
+            [bound[0] for bound in one.entropy_bounds()], [e[i] for e in entropies], atol=1e-12
+        )
         one.volume(), one.decide(), one.sample(2, random_state=0)
         np.testing.assert_array_equal(one.center[0], center[i])
         np.testing.assert_array_equal(sets.center, center)
-        np.testing.assert_allclose(one.envelope(), [bound[[i]] for bound in sets.envelope()], atol=1e-15)
+        np.testing.assert_allclose(
+            one.envelope(), [bound[[i]] for bound in sets.envelope()], atol=1e-15
+        )
         assert one.upper_expectation(utility[i])[0] == pytest.approx(value[i], abs=1e-15)
 
 
@@ -189,14 +213,20 @@ def test_tables() -> None:
     np.testing.assert_allclose(table["width"].to_numpy(), named_sets().width())
     assert table["item"].to_pylist() == ["d", "e", "f"]
     assert table["labels"].to_pylist() == named_sets().labels()
-    for options, argument in [({"ask": ["size"]}, "ask"), ({"items": ["a"]}, "items"), ({"kind": "sql"}, "kind")]:
+    for options, argument in [
+        ({"ask": ["size"]}, "ask"),
+        ({"items": ["a"]}, "items"),
+        ({"kind": "sql"}, "kind"),
+    ]:
         with pytest.raises(ValueError, match=argument):
             named_sets().to_frame(**options)
 
 
 def test_saved_sets_come_back(score: Score, tmp_path: Path) -> None:
     prediction = score.check_prediction(random_predictions(score, 4, 3, np.random.default_rng(0)))
-    sets = score._region(prediction, score.evaluate_rows(prediction, score.best_fit(prediction)) + 0.1)
+    sets = score._region(
+        prediction, score.evaluate_rows(prediction, score.best_fit(prediction)) + 0.1
+    )
     sets.save(tmp_path / "sets")
     back = cs.load(tmp_path / "sets")
     assert back.score == score
@@ -232,8 +262,12 @@ def test_answers_are_quick(name: str) -> None:
 
     rng = np.random.default_rng(0)
     for n_classes, n, limits in ((10, 4000, (100, 200, 100)), (100, 400, (1000, 2000, 2000))):
-        sets = cs.get_score(name).region(rng.dirichlet(np.full(n_classes, 0.5), n), {"inner": 0.9}.get(name, 0.3))
-        for ask, limit in zip((sets.envelope, sets.entropy_bounds, sets.decide), limits, strict=True):
+        sets = cs.get_score(name).region(
+            rng.dirichlet(np.full(n_classes, 0.5), n), {"inner": 0.9}.get(name, 0.3)
+        )
+        for ask, limit in zip(
+            (sets.envelope, sets.entropy_bounds, sets.decide), limits, strict=True
+        ):
             start = time.process_time()
             ask()
             assert (time.process_time() - start) / n < limit * 1e-6
@@ -245,7 +279,14 @@ def test_arrays_of_sets_and_calibrations_are_read_only() -> None:
     for name in ("tv", "kl", "ws", "inner", "brier", "hellinger"):
         sets = cs.get_score(name).region(prediction, 0.2)
         calibration = cs.conformalize(prediction, [[1, 2, 0], [0, 1, 3]], score=name)
-        for array in (sets.threshold, sets.center, sets[:1].center, sets.radius, sets.prediction, calibration.scores):
+        for array in (
+            sets.threshold,
+            sets.center,
+            sets[:1].center,
+            sets.radius,
+            sets.prediction,
+            calibration.scores,
+        ):
             with pytest.raises(ValueError, match="read-only"):
                 array[:] = 9.0
     prediction[0] = [0.6, 0.3, 0.1]

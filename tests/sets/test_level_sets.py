@@ -25,7 +25,9 @@ class ChiSquare(Score):
     order: ClassVar[Literal["first", "second"]] = "first"
 
     def formula(self, prediction: np.ndarray, distribution: np.ndarray) -> np.ndarray:
-        terms = np.where(distribution == prediction, 0.0, (distribution - prediction) ** 2 / prediction)
+        terms = np.where(
+            distribution == prediction, 0.0, (distribution - prediction) ** 2 / prediction
+        )
         return terms.sum(axis=-1)
 
 
@@ -51,7 +53,9 @@ class Plain(Score):
         return 0.5 * np.abs(distribution - prediction).sum(axis=-1)
 
 
-each = pytest.mark.parametrize("score", [ChiSquare(), Largest(), Plain()], ids=lambda score: score.name)
+each = pytest.mark.parametrize(
+    "score", [ChiSquare(), Largest(), Plain()], ids=lambda score: score.name
+)
 
 
 @each
@@ -80,7 +84,9 @@ def test_the_same_answers_as_a_closed_form(n_classes: int) -> None:
     np.testing.assert_allclose(sets.upper(), exact.upper(), atol=tolerance)
     for utility in np.random.default_rng(0).normal(size=(3, n_classes)):
         np.testing.assert_allclose(
-            sets.upper_expectation(utility), exact.upper_expectation(utility), atol=tolerance * np.ptp(utility)
+            sets.upper_expectation(utility),
+            exact.upper_expectation(utility),
+            atol=tolerance * np.ptp(utility),
         )
     bounds, known = sets.entropy_bounds(), exact.entropy_bounds()
     assert (bounds.lower <= known.lower + EPS).all()

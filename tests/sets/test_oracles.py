@@ -1,8 +1,8 @@
 """Every answer of every score against members that the score alone has found.
 
-No member goes beyond an answer, and every answer is attained: to 1e-6 where the search is dense (three classes), to
-what a search finds beyond. Predictions are one-hot, tied, tiny, with zeros and ordinary; sets are points, tiny, of
-several sizes and huge.
+No member goes beyond an answer, and every answer is attained: to 1e-6 where the search is dense
+(three classes), to what a search finds beyond. Predictions are one-hot, tied, tiny, with zeros and
+ordinary; sets are points, tiny, of several sizes and huge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ EPS = 1e-6
 def utilities(n_classes: int) -> np.ndarray:
     rng = np.random.default_rng(5)
     tied = np.r_[1.0, 1.0, np.zeros(n_classes - 2)]
-    return np.concatenate([rng.normal(size=(2, n_classes)), tied[None], np.eye(n_classes)[:1], -np.eye(n_classes)[:1]])
+    return np.concatenate(
+        [rng.normal(size=(2, n_classes)), tied[None], np.eye(n_classes)[:1], -np.eye(n_classes)[:1]]
+    )
 
 
 def assert_members(sets: CredalSet, points: np.ndarray) -> None:
@@ -67,10 +69,19 @@ def test_answers_over_three_classes_are_attained(score: Score, share: float) -> 
     lower, upper = sets.envelope()
     bounds = sets.entropy_bounds()
     for k in range(3):
-        np.testing.assert_allclose(extreme(sets, lambda points, k=k: points[..., k]), upper[:, k], atol=EPS)
-        np.testing.assert_allclose(extreme(sets, lambda points, k=k: -points[..., k]), -lower[:, k], atol=EPS)
-    assert (-extreme(sets, lambda points: -entropy_of_valid(points)) <= bounds.lower + bounds.lower_gap + 1e-5).all()
-    flat = (sets.upper() > 0) / (sets.upper() > 0).sum(axis=1, keepdims=True)  # on a face, no ray ends there
+        np.testing.assert_allclose(
+            extreme(sets, lambda points, k=k: points[..., k]), upper[:, k], atol=EPS
+        )
+        np.testing.assert_allclose(
+            extreme(sets, lambda points, k=k: -points[..., k]), -lower[:, k], atol=EPS
+        )
+    assert (
+        -extreme(sets, lambda points: -entropy_of_valid(points))
+        <= bounds.lower + bounds.lower_gap + 1e-5
+    ).all()
+    flat = (sets.upper() > 0) / (sets.upper() > 0).sum(
+        axis=1, keepdims=True
+    )  # on a face, no ray ends there
     even = np.where(sets.contains(flat), entropy_of_valid(flat), extreme(sets, entropy_of_valid))
     assert (even >= bounds.upper - bounds.upper_gap - EPS).all()
     for utility in utilities(3)[:3]:
@@ -84,7 +95,9 @@ def test_answers_over_six_classes_are_met_by_a_search(score: Score, share: float
     sets = make_sets(score, 6, share)
     found, rows = members(sets, 100), np.arange(len(sets))
     bounds, entropy = sets.entropy_bounds(), entropy_of_valid(found)
-    low = improve(sets, found[rows, entropy.argmin(axis=1)], lambda points: -entropy_of_valid(points))
+    low = improve(
+        sets, found[rows, entropy.argmin(axis=1)], lambda points: -entropy_of_valid(points)
+    )
     high = improve(sets, found[rows, entropy.argmax(axis=1)], entropy_of_valid)
     assert (entropy_of_valid(low) >= bounds.lower - EPS).all()
     assert (entropy_of_valid(high) <= bounds.upper + EPS).all()
@@ -180,14 +193,20 @@ def test_draws_are_uniform(score: Score) -> None:
 def test_answers_do_not_depend_on_the_batch(score: Score) -> None:
     sets = make_sets(score, 4, 0.3)
     alone = [sets[i] for i in range(len(sets))]
-    np.testing.assert_allclose(np.concatenate([one.lower() for one in alone]), sets.lower(), atol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate([one.lower() for one in alone]), sets.lower(), atol=1e-12
+    )
     np.testing.assert_array_equal(np.concatenate([one.decide() for one in alone]), sets.decide())
-    np.testing.assert_allclose([one.entropy_bounds().upper[0] for one in alone], sets.entropy_bounds().upper, atol=1e-9)
+    np.testing.assert_allclose(
+        [one.entropy_bounds().upper[0] for one in alone], sets.entropy_bounds().upper, atol=1e-9
+    )
 
 
 def test_whole_simplices_and_selections(score: Score) -> None:
     sets = make_sets(score, 3, 0.3)
-    mixed = score.region(sets.prediction, np.where(np.arange(len(sets)) % 2 == 0, np.inf, sets.threshold))
+    mixed = score.region(
+        sets.prediction, np.where(np.arange(len(sets)) % 2 == 0, np.inf, sets.threshold)
+    )
     whole = slice(0, None, 2)
     lower, upper = mixed.envelope()
     assert (lower[whole] == 0.0).all()

@@ -63,12 +63,16 @@ def test_no_further_from_the_ends_of_rays_than_the_tolerance(
         away = np.abs(corners - one.center).max(axis=1) > 1e-12
         np.testing.assert_allclose(boundary(one, corners[away]), corners[away], atol=1e-6)
         ends = to_plane(boundary(one, one.center + ALL_ROUND))
-        assert largest_distance(ends, to_plane(corners)) < (2e-5 if tolerance is None else tolerance)
+        assert largest_distance(ends, to_plane(corners)) < (
+            2e-5 if tolerance is None else tolerance
+        )
 
 
 def test_fewer_corners_for_a_wider_tolerance() -> None:
     sets = KullbackLeibler().region(predictions(KullbackLeibler(), 20), 0.2)
-    sizes = [sum(len(loop) for loops in outlines(sets, t) for loop in loops) for t in (1e-2, 1e-3, 1e-4)]
+    sizes = [
+        sum(len(loop) for loops in outlines(sets, t) for loop in loops) for t in (1e-2, 1e-3, 1e-4)
+    ]
     assert sizes[0] < sizes[1] < sizes[2]
 
 
@@ -76,14 +80,18 @@ def test_fewer_corners_for_a_wider_tolerance() -> None:
 def test_polytopes_are_exact(score: Score) -> None:
     sets = score.region(predictions(score, 50), 0.6 if isinstance(score, InnerProduct) else 0.15)
     volumes = sets.volume()
-    np.testing.assert_allclose([area(loops) for loops in outlines(sets, 1e-3)], volumes, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        [area(loops) for loops in outlines(sets, 1e-3)], volumes, rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose([area(outline(one)) for one in sets], volumes, rtol=1e-9, atol=1e-12)
     for corner in sets.vertices(0):
         assert np.abs(outline(sets[0])[0] - corner).max(axis=1).min() < 1e-9
 
 
 def test_empty_and_whole_sets_and_none() -> None:
-    sets = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3]], [0.5, 0.5, np.inf])
+    sets = InnerProduct().region(
+        [[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3]], [0.5, 0.5, np.inf]
+    )
     found = outlines(sets)
     assert [len(loops) for loops in found] == [0, 1, 1]
     assert area(found[2]) == pytest.approx(1.0)

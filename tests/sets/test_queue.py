@@ -10,7 +10,11 @@ from credalset.scores import InnerProduct, KullbackLeibler, TotalVariation
 from credalset.sets import CredalSet
 from credalset.sets.queue import ACTIONS, REASONS
 
-RULES = [QueueRules(), QueueRules(ambiguous=0.3, unknown=0.2), QueueRules(decision="maximal", unknown=0.7)]
+RULES = [
+    QueueRules(),
+    QueueRules(ambiguous=0.3, unknown=0.2),
+    QueueRules(decision="maximal", unknown=0.7),
+]
 
 
 def some_sets(n: int = 300) -> CredalSet:
@@ -68,7 +72,9 @@ def test_the_order_of_work() -> None:
     queue = some_sets().queue()
     order = queue.order()
     assert sorted(order) == list(range(len(queue)))
-    assert [ACTIONS.index(a) for a in queue.action[order]] == sorted(ACTIONS.index(a) for a in queue.action)
+    assert [ACTIONS.index(a) for a in queue.action[order]] == sorted(
+        ACTIONS.index(a) for a in queue.action
+    )
     assert (np.diff(queue.epistemic[queue.order("re-annotate")]) <= 0).all()
     assert (np.diff(queue.aleatoric[queue.order("ambiguous")]) <= 0).all()
     total = queue.aleatoric + queue.epistemic
@@ -115,7 +121,11 @@ def test_no_items() -> None:
     [
         ({"rules": 0.5}, TypeError, "rules must be QueueRules or None, but is a float"),
         ({"items": ["a"]}, ValueError, "items must name each of the 2 sets, but holds 1 names"),
-        ({"actions": ["a"]}, ValueError, "actions must name each of the 2 rows of utility, but holds 1 names"),
+        (
+            {"actions": ["a"]},
+            ValueError,
+            "actions must name each of the 2 rows of utility, but holds 1 names",
+        ),
         ({"rules": QueueRules(decision="guess")}, ValueError, "rule must be one of"),
     ],
 )
@@ -125,7 +135,9 @@ def test_messages(options: dict[str, object], error: type[Exception], message: s
 
 
 def test_rules_are_checked() -> None:
-    with pytest.raises(ValueError, match="unknown must be a finite number of at least 0, but is -1"):
+    with pytest.raises(
+        ValueError, match="unknown must be a finite number of at least 0, but is -1"
+    ):
         QueueRules(unknown=-1)
     with pytest.raises(ValueError, match="action must be one of re-annotate"):
         some_sets(3).queue().order("sleep")

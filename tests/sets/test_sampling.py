@@ -1,9 +1,9 @@
 """Uniform draws, judged by their means and second moments against draws that come about in another way.
 
-The oracles share nothing with the sampler but ``contains`` and the envelope. Where there is an exact one it is used:
-the half-space recursion, where a ball about a corner is a half-space; balls of ``BALLS`` that extend beyond the
-simplex, or a small simplex around the set, of which the members are kept. Elsewhere draws of a Dirichlet
-around the centre are weighted by one over its density.
+The oracles share nothing with the sampler but ``contains`` and the envelope. Where there is an
+exact one it is used: the half-space recursion, where a ball about a corner is a half-space; balls
+of ``BALLS`` that extend beyond the simplex, or a small simplex around the set, of which the members
+are kept. Elsewhere draws of a Dirichlet around the centre are weighted by one over its density.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def make(name: str, center: np.ndarray, radius: float) -> CredalSet:
     return score.region(center[None], radius * len(center) / 5 if name == "ws" else radius)
 
 
-def assert_same_law(draws: np.ndarray, points: np.ndarray, weights: np.ndarray, limit: float = 5.0) -> None:
+def assert_same_law(
+    draws: np.ndarray, points: np.ndarray, weights: np.ndarray, limit: float = 5.0
+) -> None:
     """Means of every class, and of squared projections, agree within the errors of both samples."""
     weights = weights / weights.sum()
     middle, spread = weights @ points, np.sqrt(weights @ (points - weights @ points) ** 2)
@@ -61,7 +63,9 @@ def assert_same_law(draws: np.ndarray, points: np.ndarray, weights: np.ndarray, 
         assert np.abs(z).max() < limit, f"largest deviation {np.abs(z).max():.1f} standard errors"
 
 
-def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def members_by_importance(
+    one: CredalSet, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Members drawn from Dirichlet(1 + κ·centre), with the κ that wastes least, and their weights."""
     g = one.center[0]
 
@@ -74,7 +78,8 @@ def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.
         effective = weights.sum() ** 2 / (weights**2).sum() if len(points) else 0.0
         return points, weights, effective
 
-    # The flattest proposal that is not much worse than the best: a sharp one hides how heavy its tails are.
+    # The flattest proposal that is not much worse than the best: a sharp one hides how heavy its
+    # tails are.
     kappas = np.geomspace(0.1, 1e7, 30)
     worth = np.array([draw(kappa, 4000)[2] for kappa in kappas])
     best = kappas[np.argmax(worth >= 0.4 * worth.max())]
@@ -83,11 +88,16 @@ def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.
     if (
         effective < 400 or largest > 0.005
     ):  # few large weights stand for many that did not turn up: errors are too small
-        pytest.skip(f"the oracle is worth {effective:.0f} draws only, and one has {largest:.1%} of the weight")
+        pytest.skip(
+            f"the oracle is worth {effective:.0f} draws only, and one has {largest:.1%} of "
+            "the weight"
+        )
     return points, weights
 
 
-def members_of_half_space(one: CredalSet, cost: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def members_of_half_space(
+    one: CredalSet, cost: np.ndarray, n: int, rng: np.random.Generator
+) -> np.ndarray:
     """Exact draws from a ball about a corner, whose divergence is Σ cost_k λ_k."""
     most = cost.max()
     return HalfSpace((1.0 - cost / most)[None], one.radius / most).sample(n, rng)[0]
@@ -103,7 +113,9 @@ def members_of_total_variation_ball(one: CredalSet, n: int, rng: np.random.Gener
     log_size = gammaln(n_classes + 1) - gammaln(number + 1) - gammaln(n_classes - number + 1)
     log_size -= gammaln(number) + gammaln(n_classes - number)
     share = np.exp(log_size - log_size.max())
-    loses = rng.permuted(np.arange(n_classes) < rng.choice(number, (n, 1), p=share / share.sum()), axis=1)
+    loses = rng.permuted(
+        np.arange(n_classes) < rng.choice(number, (n, 1), p=share / share.sum()), axis=1
+    )
     amounts = rng.standard_exponential(loses.shape)
     loss, gain = np.where(loses, amounts, 0.0), np.where(loses, 0.0, amounts)
     moved = gain / gain.sum(axis=1, keepdims=True) - loss / loss.sum(axis=1, keepdims=True)
@@ -123,7 +135,11 @@ def members_of_brier_ball(one: CredalSet, n: int, rng: np.random.Generator) -> n
 def members_of_wasserstein_ball(one: CredalSet, n: int, rng: np.random.Generator) -> np.ndarray:
     """Cumulative sums within r of those of the centre, in ℓ₁, of which those are kept that belong to distributions."""
     z = rng.laplace(size=(n, one.n_classes - 1))
-    z *= one.radius * rng.random((n, 1)) ** (1 / (one.n_classes - 1)) / np.abs(z).sum(axis=1, keepdims=True)
+    z *= (
+        one.radius
+        * rng.random((n, 1)) ** (1 / (one.n_classes - 1))
+        / np.abs(z).sum(axis=1, keepdims=True)
+    )
     points = one.center + np.diff(z, axis=1, prepend=0.0, append=0.0)
     return points[(points >= 0).all(axis=1)]
 
@@ -140,18 +156,28 @@ def members(name: str, one: CredalSet, rng: np.random.Generator) -> tuple[np.nda
     points, top = np.empty((0, one.n_classes)), one.center[0].argmax()
     if name in ("tv", "ws") and one.center[0, top] == 1.0:
         distance = np.abs(np.arange(one.n_classes) - top)
-        points = members_of_half_space(one, distance if name == "ws" else np.sign(distance), N_PROPOSALS, rng)
+        points = members_of_half_space(
+            one, distance if name == "ws" else np.sign(distance), N_PROPOSALS, rng
+        )
     elif name in BALLS:
         points = BALLS[name](one, N_PROPOSALS, rng)
     if len(points) < ENOUGH:
         points = members_above_their_least(one, N_PROPOSALS, rng)
-    return (points, np.ones(len(points))) if len(points) >= ENOUGH else members_by_importance(one, rng)
+    return (
+        (points, np.ones(len(points))) if len(points) >= ENOUGH else members_by_importance(one, rng)
+    )
 
 
-BALLS = {"tv": members_of_total_variation_ball, "ws": members_of_wasserstein_ball, "brier": members_of_brier_ball}
+BALLS = {
+    "tv": members_of_total_variation_ball,
+    "ws": members_of_wasserstein_ball,
+    "brier": members_of_brier_ball,
+}
 
 
-@pytest.mark.parametrize("radius", [pytest.param(1e-3, marks=slow), 0.05, pytest.param(0.3, marks=slow)])
+@pytest.mark.parametrize(
+    "radius", [pytest.param(1e-3, marks=slow), 0.05, pytest.param(0.3, marks=slow)]
+)
 @pytest.mark.parametrize("kind", ["corner", "middle corner", "near a corner", "inside"])
 @pytest.mark.parametrize("n_classes", [3, 10, pytest.param(20, marks=slow)])
 @pytest.mark.parametrize("name", NAMES)
@@ -168,7 +194,9 @@ def test_against_other_draws(name: str, n_classes: int, kind: str, radius: float
 @pytest.mark.parametrize("n_classes", [4, 10, 20, pytest.param(30, marks=slow)])
 @pytest.mark.parametrize("name", BALLS)
 def test_a_ball_inside_the_simplex(name: str, n_classes: int) -> None:
-    one = SCORES[name].region(np.full((1, n_classes), 1 / n_classes), 0.5 / n_classes ** (2 if name == "brier" else 1))
+    one = SCORES[name].region(
+        np.full((1, n_classes), 1 / n_classes), 0.5 / n_classes ** (2 if name == "brier" else 1)
+    )
     exact = BALLS[name](one, 20_000, np.random.default_rng(8))
     assert_same_law(one.sample(N_DRAWS, random_state=9)[0], exact, np.ones(len(exact)))
 
@@ -185,7 +213,9 @@ def test_a_ball_on_a_face_is_sampled_there() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_moves_preserve_the_uniform_distribution(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_moves_preserve_the_uniform_distribution(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """Two sweeps from draws by rejection: however slowly a chain forgets, it must stay where it belongs."""
     one = make(name, center_of("inside", 6), 0.1)
     start = one.sample(6000, random_state=1)
@@ -197,12 +227,20 @@ def test_moves_preserve_the_uniform_distribution(monkeypatch: pytest.MonkeyPatch
     assert_same_law(draws, *members(name, one, np.random.default_rng(2)))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("tv", "inside"), ("ws", "middle corner"), ("tv", "near a corner")])
-def test_chains_forget_where_they_start(monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("tv", "inside"), ("ws", "middle corner"), ("tv", "near a corner")]
+)
+def test_chains_forget_where_they_start(
+    monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
     """All chains start at the centre, which is the worst start."""
-    monkeypatch.setattr(sampling, "_start", lambda geometry, n, *_: np.repeat(geometry.center[:, None], n, axis=1))
+    monkeypatch.setattr(
+        sampling, "_start", lambda geometry, n, *_: np.repeat(geometry.center[:, None], n, axis=1)
+    )
     one = make(name, center_of(kind, 20), 0.05)
-    assert_same_law(one.sample(N_DRAWS, random_state=1)[0], *members(name, one, np.random.default_rng(2)))
+    assert_same_law(
+        one.sample(N_DRAWS, random_state=1)[0], *members(name, one, np.random.default_rng(2))
+    )
 
 
 @pytest.mark.parametrize("name", ["tv", "ws", "kl"])

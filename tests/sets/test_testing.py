@@ -54,7 +54,9 @@ def registered() -> Any:
 def test_one_formula_is_a_score(registered: type[Score], tmp_path: Path) -> None:
     predictions = np.array([[0.7, 0.3], [0.2, 0.8]])
     assert "saving" in check_score(ChiSquare(2.0), predictions).checks
-    made = cs.conformalize(np.repeat(predictions, 20, axis=0), np.eye(2)[np.arange(40) % 2], "chi_square_of_the_tests")
+    made = cs.conformalize(
+        np.repeat(predictions, 20, axis=0), np.eye(2)[np.arange(40) % 2], "chi_square_of_the_tests"
+    )
     made.save(tmp_path / "chi")
     assert cs.load(tmp_path / "chi").score == ChiSquare()
     g, r = 0.3, 0.05  # f = (λ − g)² / g (1 − g) for two classes
@@ -66,7 +68,9 @@ def test_one_formula_is_a_score(registered: type[Score], tmp_path: Path) -> None
 
 def test_a_file_whose_score_is_not_registered_says_so(tmp_path: Path) -> None:
     register_score(ChiSquare)
-    cs.conformalize([[0.7, 0.3]] * 20, np.eye(2)[np.arange(20) % 2], ChiSquare()).save(tmp_path / "chi")
+    cs.conformalize([[0.7, 0.3]] * 20, np.eye(2)[np.arange(20) % 2], ChiSquare()).save(
+        tmp_path / "chi"
+    )
     del REGISTRY[ChiSquare.name]
     with pytest.raises(cs.FileFormatError, match="chi_square_of_the_tests"):
         cs.load(tmp_path / "chi")
@@ -91,7 +95,10 @@ class Holding(TotalVariation):
 
 UNREGISTRABLE = {
     "not frozen": (without(), "must be a frozen dataclass"),
-    "no name of its own": (dataclass(frozen=True)(type("Loose", (TotalVariation,), {})), "must have a name"),
+    "no name of its own": (
+        dataclass(frozen=True)(type("Loose", (TotalVariation,), {})),
+        "must have a name",
+    ),
     "a strange name": (dataclass(frozen=True)(without(name="../kl")), "must have a name"),
     "a name in use": (dataclass(frozen=True)(without(name="kl")), "name 'kl'"),
     "an unknown order": (dataclass(frozen=True)(without(order="third")), "order"),
@@ -117,7 +124,9 @@ def test_check_score_wants_an_object() -> None:
 def test_installed_packages_announce_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     announced = dataclass(frozen=True)(without(name="announced"))
     point = SimpleNamespace(load=lambda: announced)
-    monkeypatch.setattr(registry, "entry_points", lambda group, name: [point] if name == "announced" else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group, name: [point] if name == "announced" else []
+    )
     monkeypatch.setattr(registry, "REGISTRY", dict(REGISTRY))
     assert type(get_score("announced")) is announced
     with pytest.raises(ValueError, match=r"score 'nowhere'"):

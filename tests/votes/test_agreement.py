@@ -18,13 +18,15 @@ from credalset.votes.agreement import resample, statistics
 
 nan = float("nan")
 
-#: Fleiss (1971), table 1, thirty patients by six psychiatrists, as spelt out by statsmodels and R's irr
+#: Fleiss (1971), table 1, thirty patients by six psychiatrists, as spelt out by statsmodels and R's
+#: irr
 DIAGNOSES = [
     "444444", "222555", "233335", "555555", "222444", "113333", "333355", "113334", "114444", "555555",
     "144444", "124444", "222333", "144444", "224445", "333335", "111455", "111112", "224444", "133555",
     "555555", "244444", "224555", "114444", "144445", "222224", "111155", "224444", "133333", "555555",
 ]  # fmt: skip
-#: Krippendorff (2011), example C: twelve units, four observers, missing values; also Gwet's cac.raw4raters
+#: Krippendorff (2011), example C: twelve units, four observers, missing values; also Gwet's
+#: cac.raw4raters
 OBSERVERS = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
@@ -68,8 +70,20 @@ def test_fleiss_1971():
     result = quick(votes)
     assert printed(result.kappa, 3) == "0.430"
     assert printed(result.kappa, 7) == "0.4302445"  # kappam.fleiss of R's irr
-    assert [printed(row["kappa"], 3) for row in result.classes] == ["0.245", "0.245", "0.520", "0.471", "0.566"]
-    assert [printed(row["share"], 3) for row in result.classes] == ["0.144", "0.144", "0.167", "0.306", "0.239"]
+    assert [printed(row["kappa"], 3) for row in result.classes] == [
+        "0.245",
+        "0.245",
+        "0.520",
+        "0.471",
+        "0.566",
+    ]
+    assert [printed(row["share"], 3) for row in result.classes] == [
+        "0.144",
+        "0.144",
+        "0.167",
+        "0.306",
+        "0.239",
+    ]
 
 
 def test_fleiss_kappa_of_wikipedia():
@@ -134,7 +148,9 @@ def written_out(counts, ordered=False):
     paired = [unit for unit in units if len(unit) >= 2]
     pairs = [list(permutations(unit, 2)) for unit in paired]
     observed = np.mean([np.mean([a == b for a, b in unit]) for unit in pairs])
-    share = np.mean([[unit.count(k) / len(unit) for k in range(n_classes)] for unit in rated], axis=0)
+    share = np.mean(
+        [[unit.count(k) / len(unit) for k in range(n_classes)] for unit in rated], axis=0
+    )
     coincidence = np.zeros((n_classes, n_classes))
     for unit, unit_pairs in zip(paired, pairs, strict=True):
         for a, b in unit_pairs:
@@ -168,13 +184,17 @@ COUNTS = st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=
 
 
 @given(COUNTS.filter(lambda rows: any(sum(row) >= 2 for row in rows)), st.booleans())
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the definitions, where they divide by zero
+@pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # of the definitions, where they divide by zero
 def test_statistics_are_their_definitions(counts, ordered):
     result = quick(Annotations.from_counts(counts, scale=ordered))
     with np.errstate(all="ignore"):
         wanted = written_out(counts, ordered)
         for k, row in enumerate(result.classes):
-            np.testing.assert_allclose(float(row["agreement"]), wanted["class_agreement"][k], rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                float(row["agreement"]), wanted["class_agreement"][k], rtol=1e-9, atol=1e-12
+            )
             two = [[row_[k], sum(row_) - row_[k]] for row_ in counts]
             binary = written_out(two)
             for name in ("kappa", "alpha"):
@@ -196,7 +216,9 @@ def test_columns_need_not_be_in_the_order_of_the_scale():
 
 
 def test_one_level_leaves_nothing_to_explain_whatever_rounding_says():
-    assert np.isnan(quick(Annotations.from_counts([[0, 3, 0], [0, 7, 0]], scale=True)).alpha_ordinal)
+    assert np.isnan(
+        quick(Annotations.from_counts([[0, 3, 0], [0, 7, 0]], scale=True)).alpha_ordinal
+    )
 
 
 def test_nominal_data_have_no_ordinal_statistic():
@@ -229,7 +251,9 @@ def test_items_without_votes_and_with_one():
     assert (result.n_items, result.n_paired) == (17, 15)
     assert result.alpha == pytest.approx(plain.alpha, rel=1e-12)  # pairable votes only
     assert result.percent == pytest.approx(plain.percent, rel=1e-12)
-    assert result.kappa != pytest.approx(plain.kappa, rel=1e-6)  # the single vote counts among the shares
+    assert result.kappa != pytest.approx(
+        plain.kappa, rel=1e-6
+    )  # the single vote counts among the shares
 
 
 def test_agreement_needs_an_item_with_two_votes():
@@ -237,7 +261,9 @@ def test_agreement_needs_an_item_with_two_votes():
         Annotations.from_counts([[1, 0], [0, 1]]).agreement()
 
 
-@pytest.mark.parametrize("options", [{"level": 1.0}, {"level": 95}, {"n_resamples": -1}, {"n_resamples": 2.5}])
+@pytest.mark.parametrize(
+    "options", [{"level": 1.0}, {"level": 95}, {"n_resamples": -1}, {"n_resamples": 2.5}]
+)
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Annotations.from_counts(SIX_RATERS).agreement(**options)
@@ -251,7 +277,9 @@ def test_intervals_are_percentiles_over_resampled_items():
     counts = np.array(SIX_RATERS)
     rng = np.random.default_rng(1)
     with np.errstate(invalid="ignore"):
-        drawn = [written_out(counts[rng.integers(15, size=15)].tolist())["alpha"] for _ in range(1500)]
+        drawn = [
+            written_out(counts[rng.integers(15, size=15)].tolist())["alpha"] for _ in range(1500)
+        ]
     low, high = np.quantile(drawn, [0.05, 0.95])
     result = Annotations.from_counts(counts).agreement(level=0.9, n_resamples=20_000)
     # standard error of such a quantile is about 0.006 here
@@ -278,7 +306,11 @@ def test_intervals_cover_what_resampling_can_promise():
     hits = 0
     for seed in range(400):
         part = truth[rng.choice(len(truth), 200, replace=False)]
-        found = Annotations.from_counts(rng.multinomial(5, part)).agreement(n_resamples=500, random_state=seed).alpha
+        found = (
+            Annotations.from_counts(rng.multinomial(5, part))
+            .agreement(n_resamples=500, random_state=seed)
+            .alpha
+        )
         hits += found.low <= population <= found.high
     assert 0.91 * 400 <= hits <= 0.98 * 400
 
@@ -295,7 +327,8 @@ ROWS = [
 
 def test_annotators_against_the_others_on_their_items():
     workers = {row["worker"]: row for row in Annotations.from_table(ROWS).agreement().workers}
-    # ann: half of the two others on t1, bob on t2, eve on t3; eve: none of two on t1, ann on t3; t4 has nobody else
+    # ann: half of the two others on t1, bob on t2, eve on t3; eve: none of two on t1, ann on t3; t4
+    # has nobody else
     assert {name: float(row["agreement"]) for name, row in workers.items()} == pytest.approx(
         {"ann": (0.5 + 1 + 1) / 3, "bob": (0.5 + 1) / 2, "eve": (0 + 1) / 2}
     )
@@ -303,7 +336,11 @@ def test_annotators_against_the_others_on_their_items():
     # of the seven votes on t1 to t3, four are for a; ann uses a twice and b once
     chance = (2 / 3) * (4 / 7) + (1 / 3) * (3 / 7)
     assert workers["ann"]["kappa"] == pytest.approx((2.5 / 3 - chance) / (1 - chance))
-    assert workers["ann"]["agreement"].low <= workers["ann"]["agreement"] <= workers["ann"]["agreement"].high
+    assert (
+        workers["ann"]["agreement"].low
+        <= workers["ann"]["agreement"]
+        <= workers["ann"]["agreement"].high
+    )
 
 
 def test_an_annotator_who_answers_at_random_stands_out():
@@ -317,7 +354,9 @@ def test_an_annotator_who_answers_at_random_stands_out():
     rows += [(i, "random", int(rng.integers(3))) for i in range(400)]
     result = Annotations.from_table(rows).agreement()
     by_name = {row["worker"]: row for row in result.workers}
-    assert by_name["random"]["agreement"].high < min(by_name[f"w{w}"]["agreement"].low for w in range(4))
+    assert by_name["random"]["agreement"].high < min(
+        by_name[f"w{w}"]["agreement"].low for w in range(4)
+    )
     assert abs(by_name["random"]["kappa"]) < 0.1
     assert str(result).splitlines()[-1].startswith("'random'")
 
@@ -325,11 +364,16 @@ def test_an_annotator_who_answers_at_random_stands_out():
 def test_intervals_do_not_depend_on_the_order_of_the_rows():
     rng = np.random.default_rng(3)
     pairs = [(task, worker) for task in range(300) for worker in rng.choice(9, 4, replace=False)]
-    table = pd.DataFrame(pairs, columns=["task", "worker"]).assign(label=rng.choice(list("abc"), len(pairs)))
-    first, second = (
-        Annotations.from_table(frame).agreement() for frame in (table, table.sample(frac=1.0, random_state=0))
+    table = pd.DataFrame(pairs, columns=["task", "worker"]).assign(
+        label=rng.choice(list("abc"), len(pairs))
     )
-    for mine, other in zip(first.to_dict()["overall"].values(), second.to_dict()["overall"].values(), strict=True):
+    first, second = (
+        Annotations.from_table(frame).agreement()
+        for frame in (table, table.sample(frac=1.0, random_state=0))
+    )
+    for mine, other in zip(
+        first.to_dict()["overall"].values(), second.to_dict()["overall"].values(), strict=True
+    ):
         assert mine == pytest.approx(other, rel=1e-12)
     assert repr(first.classes) == repr(second.classes)
     by_name = [{row["worker"]: repr(row) for row in result.workers} for result in (first, second)]
@@ -347,7 +391,11 @@ def test_an_annotator_alone():
 def test_resampled_means():
     values = np.repeat([0.0, 0.5, 1.0], 100)
     distinct, frequency = np.unique(values, return_counts=True)
-    means = np.concatenate(list(resample(frequency, 5000, np.random.default_rng(1)))) @ distinct / len(values)
+    means = (
+        np.concatenate(list(resample(frequency, 5000, np.random.default_rng(1))))
+        @ distinct
+        / len(values)
+    )
     assert means.shape == (5000,)
     assert means.mean() == pytest.approx(values.mean(), abs=5 * values.std() / np.sqrt(300 * 5000))
     assert means.std() == pytest.approx(values.std() / np.sqrt(300), rel=0.05)
@@ -387,11 +435,17 @@ def test_json_round_trip():
     result = Annotations.from_table(ROWS, scale=True).agreement()
     told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert told["schema_version"] == 1
-    assert told["overall"]["alpha"] == {"value": result.alpha, "low": result.alpha.low, "high": result.alpha.high}
+    assert told["overall"]["alpha"] == {
+        "value": result.alpha,
+        "low": result.alpha.low,
+        "high": result.alpha.high,
+    }
     assert set(told["overall"]) == {"percent", "kappa", "alpha", "alpha_ordinal", "ac1"}
     assert [row["class"] for row in told["classes"]] == ["a", "b"]
     assert [row["worker"] for row in told["workers"]] == ["ann", "bob", "eve"]
-    alone = json.dumps(Annotations.from_counts([[3, 0], [2, 0]]).agreement().to_dict(), allow_nan=False)
+    alone = json.dumps(
+        Annotations.from_counts([[3, 0], [2, 0]]).agreement().to_dict(), allow_nan=False
+    )
     assert json.loads(alone)["overall"]["kappa"]["value"] is None
     assert json.loads(alone)["workers"] is None
 

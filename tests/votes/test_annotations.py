@@ -24,7 +24,13 @@ from credalset import Annotations, CredalSetWarning
 from credalset.votes.tables import SYNONYMS
 
 nan = float("nan")
-ROWS = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t1", "eve", "cat"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+ROWS = [
+    ("t1", "ann", "cat"),
+    ("t1", "bob", "dog"),
+    ("t1", "eve", "cat"),
+    ("t2", "ann", "dog"),
+    ("t2", "bob", "dog"),
+]
 FRAME = pd.DataFrame(ROWS, columns=["task", "worker", "label"])
 COUNTS = [[2, 1], [0, 2]]
 
@@ -53,18 +59,34 @@ def warned(make) -> tuple[Annotations, list[str]]:
         FRAME.astype("category"),
         FRAME.astype("string"),
     ],
-    ids=["pandas", "polars", "arrow", "columns", "dicts", "tuples", "arrays", "categories", "strings"],
+    ids=[
+        "pandas",
+        "polars",
+        "arrow",
+        "columns",
+        "dicts",
+        "tuples",
+        "arrays",
+        "categories",
+        "strings",
+    ],
 )
 def test_every_library_gives_the_same_votes(table) -> None:
     votes = Annotations.from_table(table)
     assert votes.counts.tolist() == COUNTS
     assert votes.counts.dtype == np.int64
-    assert (votes.classes, votes.items, votes.workers) == (("cat", "dog"), ("t1", "t2"), ("ann", "bob", "eve"))
+    assert (votes.classes, votes.items, votes.workers) == (
+        ("cat", "dog"),
+        ("t1", "t2"),
+        ("ann", "bob", "eve"),
+    )
     assert (votes.notes, votes.scale, votes.origin) == ((), None, None)
     np.testing.assert_allclose(votes.distributions, [[2 / 3, 1 / 3], [0, 1]])
 
 
-@pytest.mark.parametrize("names", [("Task", "WORKER", "Label"), ("item_id", "Annotator ID", "annotation")])
+@pytest.mark.parametrize(
+    "names", [("Task", "WORKER", "Label"), ("item_id", "Annotator ID", "annotation")]
+)
 def test_columns_are_found_by_a_short_list_of_names(names) -> None:
     votes = Annotations.from_table(FRAME.set_axis(names, axis=1).assign(text="x"))
     assert votes.counts.tolist() == COUNTS
@@ -73,7 +95,10 @@ def test_columns_are_found_by_a_short_list_of_names(names) -> None:
 
 def test_columns_are_named_by_the_caller() -> None:
     table = FRAME.set_axis(["picture", "who", "said"], axis=1)
-    assert Annotations.from_table(table, task="picture", worker="who", label="said").counts.tolist() == COUNTS
+    assert (
+        Annotations.from_table(table, task="picture", worker="who", label="said").counts.tolist()
+        == COUNTS
+    )
     assert Annotations.from_table(table, task="picture", label="said").workers is None
     for role, given_ in (("task", {"label": "said"}), ("label", {"task": "picture"})):
         with pytest.raises(ValueError, match=rf"of the {role} .* with {role}"):
@@ -86,7 +111,9 @@ def test_the_list_of_names_is_short_and_unambiguous() -> None:
     names = [name for synonyms in SYNONYMS.values() for name in synonyms]
     assert len(names) == len(set(names)) <= 30
     both = FRAME.assign(id=range(5), rating=1)
-    assert Annotations.from_table(both).counts.tolist() == COUNTS, "the first name of the list is taken"
+    assert Annotations.from_table(both).counts.tolist() == COUNTS, (
+        "the first name of the list is taken"
+    )
 
 
 def test_values_in_memory_keep_their_type() -> None:
@@ -131,7 +158,9 @@ def test_masked_values_are_missing() -> None:
 
 
 def test_votes_without_a_worker_are_votes_of_different_workers() -> None:
-    votes, said = warned(lambda: Annotations.from_table([("t", None, "a"), ("t", None, "b"), ("t", "ann", "a")]))
+    votes, said = warned(
+        lambda: Annotations.from_table([("t", None, "a"), ("t", None, "b"), ("t", "ann", "a")])
+    )
     assert votes.counts.tolist() == [[2, 1]]
     assert votes.workers == ("ann",)
     assert votes.notes == ("2 votes without a worker, counted as votes of different workers",)
@@ -143,9 +172,15 @@ def test_votes_without_a_worker_are_votes_of_different_workers() -> None:
 
 
 def test_rows_repeated_without_a_column_of_workers_are_noted() -> None:
-    table = {"task": ["a", "a", "a", "b"], "label": ["x", "x", "y", "x"], "date": ["1.1.2025", "2.1.2025", None, None]}
+    table = {
+        "task": ["a", "a", "a", "b"],
+        "label": ["x", "x", "y", "x"],
+        "date": ["1.1.2025", "2.1.2025", None, None],
+    }
     votes = Annotations.from_table({name: table[name] for name in ("task", "label")})
-    assert votes.notes == ("1 row repeated exactly, counted as votes of different workers, who have no column",)
+    assert votes.notes == (
+        "1 row repeated exactly, counted as votes of different workers, who have no column",
+    )
     assert votes.counts.tolist() == [[2, 1], [1, 0]]
     assert not Annotations.from_table(table).notes, "at different times"
     assert not Annotations.from_table(table | {"worker": ["u", "v", "w", "u"]}).notes
@@ -162,7 +197,9 @@ REPEATED = {
 def test_repeated_votes_go_by_the_order_of_the_rows_without_times() -> None:
     votes, said = warned(lambda: Annotations.from_table(REPEATED))
     assert votes.counts.tolist() == [[0, 2], [0, 1]]
-    assert votes.notes == ("1 vote replaced by the worker's later vote on the same task, by the order of the rows",)
+    assert votes.notes == (
+        "1 vote replaced by the worker's later vote on the same task, by the order of the rows",
+    )
     assert len(said) == 1
     assert "1 vote replaced" in said[0]
 
@@ -179,7 +216,16 @@ def test_repeated_votes_go_by_the_order_of_the_rows_without_times() -> None:
         pd.to_datetime(pd.Series(["2025-01-02", "2025-01-01", None, None])),
         ["1707211060", "1707211040.5", "", ""],
     ],
-    ids=["numbers", "dates", "zones", "datetimes", "plain dates", "datetime64", "timestamps", "number texts"],
+    ids=[
+        "numbers",
+        "dates",
+        "zones",
+        "datetimes",
+        "plain dates",
+        "datetime64",
+        "timestamps",
+        "number texts",
+    ],
 )
 def test_repeated_votes_are_settled_by_time(times) -> None:
     """A column of dates decides, not the order of the file."""
@@ -190,9 +236,13 @@ def test_repeated_votes_are_settled_by_time(times) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dayfirst", "counts"), [(True, [[1, 1], [0, 1]]), (False, [[0, 2], [0, 1]])], ids=["day", "month"]
+    ("dayfirst", "counts"),
+    [(True, [[1, 1], [0, 1]]), (False, [[0, 2], [0, 1]])],
+    ids=["day", "month"],
 )
-@pytest.mark.parametrize("times", [("1.12.2024", "12.11.2024"), ("01/12/2024 09:30", "12/11/2024 08:00:30 PM")])
+@pytest.mark.parametrize(
+    "times", [("1.12.2024", "12.11.2024"), ("01/12/2024 09:30", "12/11/2024 08:00:30 PM")]
+)
 def test_dates_that_are_not_iso_need_dayfirst(dayfirst, counts, times) -> None:
     table = REPEATED | {"date": [*times, None, None]}
     with pytest.raises(ValueError, match=r"time holds .*dayfirst"):
@@ -205,14 +255,21 @@ def test_times_that_decide_nothing_are_not_read() -> None:
     assert Annotations.from_table(FRAME.assign(date="whenever")).table["time"] == ["whenever"] * 5
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.integers(0, 4)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.integers(0, 4)),
+        min_size=1,
+    )
+)
 def test_counting_is_what_a_dictionary_does(rows) -> None:
     latest: dict[tuple[int, int], tuple[int, str]] = {}
     for task, worker, label, time in rows:
         if (task, worker) not in latest or time >= latest[task, worker][0]:
             latest[task, worker] = (time, label)
     names = ("task", "worker", "label", "time")
-    votes = Annotations.from_table([dict(zip(names, row, strict=True)) for row in rows], classes=["a", "b"])
+    votes = Annotations.from_table(
+        [dict(zip(names, row, strict=True)) for row in rows], classes=["a", "b"]
+    )
     items = list(dict.fromkeys(row[0] for row in rows))
     wanted = np.zeros((len(items), 2), dtype=int)
     for (task, _), (_, label) in latest.items():
@@ -235,7 +292,11 @@ def test_classes_give_the_order_and_unused_ones() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "classes"),
-    [(["10", "9", "1"], ("1", "9", "10")), ([10, 9, 1], (1, 9, 10)), (["b", "a", "10"], ("10", "a", "b"))],
+    [
+        (["10", "9", "1"], ("1", "9", "10")),
+        ([10, 9, 1], (1, 9, 10)),
+        (["b", "a", "10"], ("10", "a", "b")),
+    ],
 )
 def test_classes_are_sorted(labels, classes) -> None:
     assert Annotations.from_records({"t": labels}).classes == classes
@@ -244,7 +305,9 @@ def test_classes_are_sorted(labels, classes) -> None:
 def test_unknown_labels_are_refused_or_dropped_and_counted() -> None:
     with pytest.raises(ValueError, match=r"label holds 2 votes for 'cat'.*unknown"):
         Annotations.from_table(FRAME, classes=["dog", "fox"])
-    votes, said = warned(lambda: Annotations.from_table(FRAME, classes=["dog", "fox"], unknown="drop"))
+    votes, said = warned(
+        lambda: Annotations.from_table(FRAME, classes=["dog", "fox"], unknown="drop")
+    )
     assert votes.counts.tolist() == [[1, 0], [2, 0]]
     assert votes.notes == ("2 votes dropped: for labels not among the classes ('cat')",)
     assert len(said) == 1
@@ -269,15 +332,21 @@ def test_rename_and_tidy() -> None:
     votes = Annotations.from_table(table, tidy=True, rename={"N": "no", "y": "yes"})
     assert (votes.classes, votes.counts.tolist()) == (("no", "yes"), [[0, 2], [2, 1]])
     assert votes.notes == ("5 votes renamed or tidied",)
-    spelled = Annotations.from_table(table, tidy=True, rename={"N": "No", "y": "Yes"}, classes=["Yes", "No"])
+    spelled = Annotations.from_table(
+        table, tidy=True, rename={"N": "No", "y": "Yes"}, classes=["Yes", "No"]
+    )
     assert spelled.counts.tolist() == [[2, 0], [1, 2]]
     with pytest.raises(ValueError, match="rename"):
         Annotations.from_table(table, rename={"maybe": "yes"})
-    assert Annotations.from_records({"t": [1, 2, 3]}, rename={"1": "one", 2: "one", 3: "x"}).counts.tolist() == [[2, 1]]
+    assert Annotations.from_records(
+        {"t": [1, 2, 3]}, rename={"1": "one", 2: "one", 3: "x"}
+    ).counts.tolist() == [[2, 1]]
 
 
 def test_further_marks_of_an_empty_cell() -> None:
-    votes = Annotations.from_table([*ROWS, ("t1", "max", "?"), ("t1", "may", -1)], empty=["?", "-1"])
+    votes = Annotations.from_table(
+        [*ROWS, ("t1", "max", "?"), ("t1", "may", -1)], empty=["?", "-1"]
+    )
     assert votes.counts.tolist() == COUNTS
     assert votes.notes == ("2 votes dropped: without a label",)
     assert Annotations.from_wide([[0, 1], [-1, 1]], empty=[-1]).counts.tolist() == [[1, 1], [0, 1]]
@@ -333,7 +402,11 @@ def test_one_label_is_not_enough() -> None:
     [
         ({"scale": ["low", "mid", "high"]}, ("low", "mid", "high"), (0.0, 1.0, 2.0)),
         ({"scale": {"high": 9, "low": 0, "mid": 2}}, ("low", "mid", "high"), (0.0, 2.0, 9.0)),
-        ({"classes": ["low", "mid", "high"], "scale": True}, ("low", "mid", "high"), (0.0, 1.0, 2.0)),
+        (
+            {"classes": ["low", "mid", "high"], "scale": True},
+            ("low", "mid", "high"),
+            (0.0, 1.0, 2.0),
+        ),
         ({}, ("high", "low"), None),
     ],
     ids=["names", "positions", "classes", "none"],
@@ -368,12 +441,21 @@ WIDE = pd.DataFrame({"ann": ["cat", None, "cat"], "bob": ["dog", "dog", ""]}, in
 
 @pytest.mark.parametrize(
     "table",
-    [WIDE, WIDE.reset_index(names="item"), pl.from_pandas(WIDE.reset_index(names="Task ID")), WIDE.rename_axis("id")],
+    [
+        WIDE,
+        WIDE.reset_index(names="item"),
+        pl.from_pandas(WIDE.reset_index(names="Task ID")),
+        WIDE.rename_axis("id"),
+    ],
     ids=["index", "column", "polars", "named index"],
 )
 def test_wide_tables(table) -> None:
     votes = Annotations.from_wide(table)
-    assert (votes.items, votes.classes, votes.workers) == (("a", "b", "c"), ("cat", "dog"), ("ann", "bob"))
+    assert (votes.items, votes.classes, votes.workers) == (
+        ("a", "b", "c"),
+        ("cat", "dog"),
+        ("ann", "bob"),
+    )
     assert votes.counts.tolist() == [[1, 1], [0, 1], [1, 0]]
     assert votes.notes == ()
 
@@ -397,7 +479,9 @@ def test_codes_stay_whole_numbers_beside_empty_cells() -> None:
         assert votes.classes == (0, 2)
         assert all(type(name) is int for name in votes.classes)
         assert votes.items is None
-        assert votes.counts.tolist() == [[1, 0], [1, 1], [0, 0]], "items without names keep their positions"
+        assert votes.counts.tolist() == [[1, 0], [1, 1], [0, 0]], (
+            "items without names keep their positions"
+        )
 
 
 def test_items_with_names_and_without_votes_are_left_out_and_noted() -> None:
@@ -408,10 +492,20 @@ def test_items_with_names_and_without_votes_are_left_out_and_noted() -> None:
 
 def test_records() -> None:
     assert Annotations.from_records(FRAME.to_dict("records")).counts.tolist() == COUNTS
-    assert Annotations.from_records({"t1": ["cat", "dog", "cat"], "t2": ["dog", "dog"]}).counts.tolist() == COUNTS
-    assert Annotations.from_records({"t1": {"cat": 2, "dog": 1}, "t2": {"dog": 2}}).counts.tolist() == COUNTS
+    assert (
+        Annotations.from_records(
+            {"t1": ["cat", "dog", "cat"], "t2": ["dog", "dog"]}
+        ).counts.tolist()
+        == COUNTS
+    )
+    assert (
+        Annotations.from_records({"t1": {"cat": 2, "dog": 1}, "t2": {"dog": 2}}).counts.tolist()
+        == COUNTS
+    )
     unused = Annotations.from_records({"t1": {"dog": 0, "cat": 2}})
-    assert (unused.classes, unused.counts.tolist()) == (("dog", "cat"), [[0, 2]]), "labels nobody chose are classes"
+    assert (unused.classes, unused.counts.tolist()) == (("dog", "cat"), [[0, 2]]), (
+        "labels nobody chose are classes"
+    )
     for odd in ({"t": 3}, {"t": "cat"}, {"t": {"cat": 1.5}}, {"t": {"cat": -1}}):
         with pytest.raises((TypeError, ValueError), match=r"records\['t'\]"):
             Annotations.from_records(odd)
@@ -425,7 +519,9 @@ def test_from_counts() -> None:
     assert (plain.classes, plain.items, plain.workers) == (None, None, None)
     frame = pd.DataFrame(COUNTS, index=["t1", "t2"], columns=["cat", "dog"])
     assert Annotations.from_counts(frame) == Annotations.from_table(FRAME)
-    assert Annotations.from_counts(COUNTS, classes=["cat", "dog"], items=["t1", "t2"]) == Annotations.from_table(FRAME)
+    assert Annotations.from_counts(
+        COUNTS, classes=["cat", "dog"], items=["t1", "t2"]
+    ) == Annotations.from_table(FRAME)
     assert Annotations.from_counts(frame, scale={"dog": 0, "cat": 4}).scale == (4.0, 0.0)
     for odd in ([[1, -1]], [[0.5, 1]], [[1]], [["a", "b"]]):
         with pytest.raises((TypeError, ValueError), match="counts"):
@@ -447,18 +543,29 @@ def test_items_without_votes_have_no_distribution() -> None:
 # --- what one can do with them ---
 
 SCALED = Annotations.from_table(
-    {"task": list("aabbcc"), "worker": list("xyxyxy"), "label": list("lmhlmm"), "time": [1, 2, 3, 4, 5, 6]},
+    {
+        "task": list("aabbcc"),
+        "worker": list("xyxyxy"),
+        "label": list("lmhlmm"),
+        "time": [1, 2, 3, 4, 5, 6],
+    },
     scale=["l", "m", "h"],
 )
 
 
-@pytest.mark.parametrize("key", [0, -1, slice(1, 3), [2, 0], [1, 1], np.array([True, False, True]), [], np.int64(1)])
+@pytest.mark.parametrize(
+    "key", [0, -1, slice(1, 3), [2, 0], [1, 1], np.array([True, False, True]), [], np.int64(1)]
+)
 def test_indexing_by_position(key) -> None:
     part = SCALED[key]
     rows = np.atleast_1d(np.arange(3)[np.array(key, dtype=int) if isinstance(key, list) else key])
     assert part.counts.tolist() == SCALED.counts[rows].tolist()
     assert part.items == tuple("abc"[row] for row in rows)
-    assert (part.scale, part.workers, part.classes) == (SCALED.scale, SCALED.workers, SCALED.classes)
+    assert (part.scale, part.workers, part.classes) == (
+        SCALED.scale,
+        SCALED.workers,
+        SCALED.classes,
+    )
     assert part.table["task"] == [name for name in part.items for _ in range(2)]
     assert sorted(part.table["label"]) == sorted(
         label for row in rows for label in np.array(SCALED.table["label"])[2 * row : 2 * row + 2]
@@ -513,7 +620,11 @@ def test_frames() -> None:
 def test_scikit_learn_splits_votes() -> None:
     first, second = train_test_split(SCALED, test_size=1, random_state=0)
     assert sorted((*first.items, *second.items)) == ["a", "b", "c"]
-    assert [SCALED[rows].items for rows, _ in KFold(3).split(SCALED)] == [("b", "c"), ("a", "c"), ("a", "b")]
+    assert [SCALED[rows].items for rows, _ in KFold(3).split(SCALED)] == [
+        ("b", "c"),
+        ("a", "c"),
+        ("a", "b"),
+    ]
     assert np.asarray(SCALED).tolist() == SCALED.counts.tolist()
     assert SCALED.shape == (3, 3)
 
@@ -557,16 +668,20 @@ def test_matching_with_predictions_keeps_scale_and_workers() -> None:
 
 
 def test_counting_walks_through_few_files_and_imports_no_table_library() -> None:
+    """Files are those of the package: a clone may have its name, and hold the environment too."""
     code = (
         "import sys, credalset, credalset.votes.annotations as a\n"
+        "from pathlib import Path\n"
+        "home = str(Path(credalset.__file__).parent)\n"
         "files = set()\n"
         "def note(frame, event, _):\n"
-        "    name = frame.f_code.co_filename\n"
-        "    if 'credalset' in name and event == 'call': files.add(name.rsplit('/', 1)[1])\n"
+        "    path = Path(frame.f_code.co_filename)\n"
+        "    if event == 'call' and str(path).startswith(home): files.add(path.name)\n"
         "rows = {'task': [1, 1, 1], 'worker': [1, 2, 2], 'label': ['a', 'b', 'a']}\n"
         "import warnings; warnings.simplefilter('ignore')\n"
         "sys.setprofile(note); a.Annotations.from_table(rows); sys.setprofile(None)\n"
         "print(sorted(files), sorted({'pandas', 'polars', 'pyarrow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['annotations.py', 'counting.py', 'exceptions.py', 'names.py', 'tables.py'] []"
+    walked = "['annotations.py', 'counting.py', 'exceptions.py', 'names.py', 'tables.py'] []"
+    assert done.stdout.strip() == walked

@@ -38,7 +38,12 @@ def rows_of(path: Path, **options: Any) -> list[Row]:
 
 EXAMPLES = {
     "label_studio.json": ("label-studio", {}, ("1", "2", "4"), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
-    "label_studio_min.json": ("label-studio-min", {}, ("1", "2", "4"), [[0, 1, 1], [1, 0, 0], [0, 1, 0]]),
+    "label_studio_min.json": (
+        "label-studio-min",
+        {},
+        ("1", "2", "4"),
+        [[0, 1, 1], [1, 0, 0], [0, 1, 0]],
+    ),
     "label_studio_min.csv": ("label-studio-min", {}, ("1", "2"), [[0, 1, 1], [1, 0, 0]]),
     "doccano": ("doccano", {}, ("7", "8"), [[0, 0, 2], [1, 1, 0]]),
     "doccano_old.jsonl": ("doccano", {}, ("1", "2"), [[1, 1], [0, 1]]),
@@ -48,12 +53,27 @@ EXAMPLES = {
     "prodigy.jsonl": ("prodigy", {}, ("101", "102"), [[1, 1, 0], [0, 1, 0]]),
     "prodigy_binary.jsonl": ("prodigy", {}, ("101", "102"), [[1, 1], [1, 0]]),
     "lewidi_2023.json": ("lewidi", {}, ("1", "2"), [[1, 2], [3, 0]]),
-    "lewidi_2025.json": ("lewidi", {}, ("10", "11"), [[0, 0, 2, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1]]),
+    "lewidi_2025.json": (
+        "lewidi",
+        {},
+        ("10", "11"),
+        [[0, 0, 2, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1]],
+    ),
     "lewidi_several.json": ("lewidi", {"unknown": "drop"}, ("138448",), [[1, 0, 1]]),
     "crowd_kit.csv": ("long", {}, ("t1", "t2", "t3"), [[1, 0, 1], [0, 0, 1], [0, 1, 0]]),
-    "crowd_kit_old.tsv": ("long", {}, ("https://example.org/1.jpg", "https://example.org/2.jpg"), [[1, 1], [0, 1]]),
+    "crowd_kit_old.tsv": (
+        "long",
+        {},
+        ("https://example.org/1.jpg", "https://example.org/2.jpg"),
+        [[1, 1], [0, 1]],
+    ),
     "long.csv": ("long", {"label": "Answer.sentiment"}, ("3A0", "3B1"), [[1, 1], [0, 1]]),
-    "long.jsonl": ("long", {"task": "example", "worker": "coder", "label": "code"}, ("1", "2"), [[1, 1], [1, 0]]),
+    "long.jsonl": (
+        "long",
+        {"task": "example", "worker": "coder", "label": "code"},
+        ("1", "2"),
+        [[1, 1], [1, 0]],
+    ),
     "wide_codes.tsv": ("wide", {"kind": "wide", "empty": ["-1"]}, ("a", "b", "c"), None),
     "wide.csv": (
         "wide",
@@ -85,7 +105,11 @@ def test_examples(name: str) -> None:
 
 def test_a_kind_may_be_named() -> None:
     path = FILES / "crowd_kit.csv"
-    assert Annotations.read(path, "crowd-kit") == Annotations.read(path, kind="long") == Annotations.read(path)
+    assert (
+        Annotations.read(path, "crowd-kit")
+        == Annotations.read(path, kind="long")
+        == Annotations.read(path)
+    )
     with pytest.raises(ValueError, match=f"kind must be one of {', '.join(KINDS)}"):
         Annotations.read(path, kind="excel")
 
@@ -102,13 +126,28 @@ def test_a_kind_may_be_named() -> None:
     ],
 )
 def test_names_that_lead_nowhere(name: str, options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=next(f"{role} names .*'{field}'" for role, field in options.items())):
+    with pytest.raises(
+        ValueError, match=next(f"{role} names .*'{field}'" for role, field in options.items())
+    ):
         Annotations.read(FILES / name, **options)
 
 
 # --- names are texts (issue 25, item 1) ---
 
-TEXTS = ["1.1", "1.10", "007", "7", "7.0", "12345678901234567890.0", "NA", "null", "nan", "N/A", "1e5", "True"]
+TEXTS = [
+    "1.1",
+    "1.10",
+    "007",
+    "7",
+    "7.0",
+    "12345678901234567890.0",
+    "NA",
+    "null",
+    "nan",
+    "N/A",
+    "1e5",
+    "True",
+]
 
 
 @pytest.mark.parametrize("format", ["csv", "tsv", "jsonl", "json", "parquet"])
@@ -121,7 +160,10 @@ def test_names_are_the_texts_in_the_file(tmp_path: Path, format: str, role: str)
         pq.write_table(pa.Table.from_pylist(records), path)
     elif format in ("csv", "tsv"):
         split = "," if format == "csv" else "\t"
-        lines = [split.join(("task", "worker", "label")), *(split.join(row.values()) for row in records)]
+        lines = [
+            split.join(("task", "worker", "label")),
+            *(split.join(row.values()) for row in records),
+        ]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     else:
         written(tmp_path, path.name, records)
@@ -155,14 +197,20 @@ def test_classes_and_scales_are_given_as_texts_or_numbers(tmp_path: Path) -> Non
 
 
 def test_dates_in_files(tmp_path: Path) -> None:
-    path = written(tmp_path, "v.csv", "task,worker,label,date\n1,a,new,01.12.2024\n1,a,old,12.11.2024\n1,b,old,\n")
+    path = written(
+        tmp_path,
+        "v.csv",
+        "task,worker,label,date\n1,a,new,01.12.2024\n1,a,old,12.11.2024\n1,b,old,\n",
+    )
     with pytest.raises(ValueError, match="dayfirst"):
         Annotations.read(path)
     votes = Annotations.read(path, dayfirst=True)
     assert votes.counts.tolist() == [[1, 1]]
     assert votes.table["time"] == ["2024-12-01T00:00:00", None]
     with pytest.raises(ValueError, match=r"time holds '31.12.2024', but dayfirst is False"):
-        Annotations.read(written(tmp_path, "w.csv", "task,label,date\n1,a,31.12.2024\n1,b,\n"), dayfirst=False)
+        Annotations.read(
+            written(tmp_path, "w.csv", "task,label,date\n1,a,31.12.2024\n1,b,\n"), dayfirst=False
+        )
 
 
 # --- files ---
@@ -200,7 +248,15 @@ def test_json_of_every_encoding(tmp_path: Path, encoding: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", '[{"task": 1, "label": ', '{"task": 1}\n{"task": ', "[1, 2]", '[{"a": 1}] 7', "3", "[" * 100_000],
+    [
+        "",
+        '[{"task": 1, "label": ',
+        '{"task": 1}\n{"task": ',
+        "[1, 2]",
+        '[{"a": 1}] 7',
+        "3",
+        "[" * 100_000,
+    ],
     ids=["empty", "cut", "cut lines", "numbers", "more", "number", "deep"],
 )
 def test_damaged_json(tmp_path: Path, content: str) -> None:
@@ -218,7 +274,9 @@ def test_objects_are_not_names(tmp_path: Path) -> None:
 def test_a_wide_file_says_which_columns_are_annotators(tmp_path: Path) -> None:
     votes = Annotations.read(written(tmp_path, "w.csv", "id,Ann,Bob\n1,a,b\n2,,b\n"), kind="wide")
     assert votes.origin == "w.csv, read as wide; annotators 'Ann', 'Bob'; items are named by 'id'"
-    long = Annotations.read(written(tmp_path, "l.csv", "id,who,label\n1,Ann,a\n1,Bob,b\n2,Bob,b\n"), worker="who")
+    long = Annotations.read(
+        written(tmp_path, "l.csv", "id,who,label\n1,Ann,a\n1,Bob,b\n2,Bob,b\n"), worker="who"
+    )
     assert long == votes
 
 
@@ -227,7 +285,8 @@ def test_a_wide_file_says_which_columns_are_annotators(tmp_path: Path) -> None:
 
 def test_label_studio_drops_what_is_not_a_vote() -> None:
     votes = Annotations.read(FILES / "label_studio.json")
-    # 1: 10, and 11, listed twice; 2: a user who is gone; 3: skipped; 4: the later word of 10, nothing from 11
+    # 1: 10, and 11, listed twice; 2: a user who is gone; 3: skipped; 4: the later word of 10,
+    # nothing from 11
     assert votes.classes == ("negativ", "neutral", "positiv")
     assert votes.workers == ("10", "11")
     assert votes.notes == (
@@ -242,12 +301,20 @@ def test_label_studio_drops_what_is_not_a_vote() -> None:
 
 
 def test_label_studio_fields_by_name() -> None:
-    assert Annotations.read(FILES / "label_studio.json", task="data.uid").items == ("r-001", "r-002", "r-004")
-    assert Annotations.read(FILES / "label_studio.json", worker="completed_by.email").workers == ("eve@example.org",)
+    assert Annotations.read(FILES / "label_studio.json", task="data.uid").items == (
+        "r-001",
+        "r-002",
+        "r-004",
+    )
+    assert Annotations.read(FILES / "label_studio.json", worker="completed_by.email").workers == (
+        "eve@example.org",
+    )
 
 
 def task(*results: Any, **fields: Any) -> dict[str, Any]:
-    annotations = [{"id": i, "completed_by": i, "result": result} for i, result in enumerate(results)]
+    annotations = [
+        {"id": i, "completed_by": i, "result": result} for i, result in enumerate(results)
+    ]
     return {"id": 1, "data": {}, "annotations": annotations, **fields}
 
 
@@ -256,7 +323,9 @@ def choice(*labels: str, name: str = "q", **value: Any) -> dict[str, Any]:
 
 
 def test_label_studio_several_choices_and_questions(tmp_path: Path) -> None:
-    path = written(tmp_path, "e.json", [task([choice("a", "b")], [choice("b")], [choice()], [choice("a")])])
+    path = written(
+        tmp_path, "e.json", [task([choice("a", "b")], [choice("b")], [choice()], [choice("a")])]
+    )
     with pytest.raises(ValueError, match=r"label holds several labels .*unknown"):
         Annotations.read(path)
     votes = Annotations.read(path, unknown="drop")
@@ -265,7 +334,11 @@ def test_label_studio_several_choices_and_questions(tmp_path: Path) -> None:
         "1 vote dropped: without a label",
         "1 vote dropped: for labels not among the classes (('a', 'b'))",
     )
-    two = written(tmp_path, "q.json", [task([choice("a", name="x"), choice("b", name="y")], [choice("c", name="y")])])
+    two = written(
+        tmp_path,
+        "q.json",
+        [task([choice("a", name="x"), choice("b", name="y")], [choice("c", name="y")])],
+    )
     with pytest.raises(ValueError, match=r"several questions, such as 'x' and 'y'.*label"):
         Annotations.read(two)
     assert rows_of(two, label="y") == [("1", "0", "b"), ("1", "1", "c")]
@@ -275,17 +348,29 @@ def test_label_studio_ratings_taxonomies_and_regions(tmp_path: Path) -> None:
     stars = [[{"from_name": "stars", "type": "rating", "value": {"rating": n}}] for n in (4, 2)]
     votes = Annotations.read(written(tmp_path, "r.json", [task(*stars)]))
     assert (votes.classes, votes.scale) == (("2", "4"), (2.0, 4.0))
-    assert Annotations.read(tmp_path / "r.json", scale=range(1, 6)).counts.tolist() == [[0, 1, 0, 1, 0]]
-    tax = [
-        [{"from_name": "t", "type": "taxonomy", "value": {"taxonomy": [["Eukarya", kind]]}}] for kind in ("Fox", "Owl")
+    assert Annotations.read(tmp_path / "r.json", scale=range(1, 6)).counts.tolist() == [
+        [0, 1, 0, 1, 0]
     ]
-    assert Annotations.read(written(tmp_path, "t.json", [task(*tax)])).classes == ("Eukarya / Fox", "Eukarya / Owl")
-    part = written(tmp_path, "e.json", [task([choice("a", start=0, end=3), choice("b")], [choice("a")])])
+    tax = [
+        [{"from_name": "t", "type": "taxonomy", "value": {"taxonomy": [["Eukarya", kind]]}}]
+        for kind in ("Fox", "Owl")
+    ]
+    assert Annotations.read(written(tmp_path, "t.json", [task(*tax)])).classes == (
+        "Eukarya / Fox",
+        "Eukarya / Owl",
+    )
+    part = written(
+        tmp_path, "e.json", [task([choice("a", start=0, end=3), choice("b")], [choice("a")])]
+    )
     assert Annotations.read(part).notes == ("1 vote dropped: about a part of the item",)
 
 
 def test_label_studio_of_old_and_odd_makes(tmp_path: Path) -> None:
-    completions = [{"result": [choice("a")], "skipped": True}, {"result": [choice("b")]}, {"result": [choice("c")]}]
+    completions = [
+        {"result": [choice("a")], "skipped": True},
+        {"result": [choice("b")]},
+        {"result": [choice("c")]},
+    ]
     old = written(tmp_path, "old.json", [{"id": 5, "data": {}, "completions": completions}])
     assert rows_of(old) == [("5", None, "b"), ("5", None, "c")]
     lone = {k: v for k, v in task([choice("a")], [choice("b")]).items() if k != "id"}
@@ -342,7 +427,11 @@ def test_doccano_shared_labels(tmp_path: Path) -> None:
     "line",
     [
         {"id": 1, "text": "Peter", "label": [[0, 5, "PER"]]},
-        {"id": 1, "text": "Peter", "annotations": [{"label": 1, "start_offset": 0, "end_offset": 5, "user": 1}]},
+        {
+            "id": 1,
+            "text": "Peter",
+            "annotations": [{"label": 1, "start_offset": 0, "end_offset": 5, "user": 1}],
+        },
     ],
 )
 def test_doccano_spans_are_refused(tmp_path: Path, line: dict[str, Any]) -> None:
@@ -359,13 +448,20 @@ def response(user: str, value: Any, status: str = "submitted") -> dict[str, Any]
 
 OLD = [
     {"external_id": "a", "q": [response("u1", "yes")], "q-suggestion": "no"},
-    {"external_id": "b", "q": [response("u1", "no"), response("u2", "yes", "discarded")], "q-suggestion": None},
+    {
+        "external_id": "b",
+        "q": [response("u1", "no"), response("u2", "yes", "discarded")],
+        "q-suggestion": None,
+    },
 ]
 
 
 def test_argilla_layouts(tmp_path: Path) -> None:
     """Feedback datasets: a list of objects in JSON, and an object of lists in Parquet written by older libraries."""
-    assert Annotations.read(FILES / "argilla.jsonl").notes[1:] == ("1 vote dropped: draft", "1 vote dropped: discarded")
+    assert Annotations.read(FILES / "argilla.jsonl").notes[1:] == (
+        "1 vote dropped: draft",
+        "1 vote dropped: discarded",
+    )
     with pytest.raises(ValueError, match="several questions, such as 'stars' and 'comment'"):
         Annotations.read(FILES / "argilla_records.json")
     rows = [("a", "u1", "yes"), ("b", "u1", "no")]
@@ -377,14 +473,21 @@ def test_argilla_layouts(tmp_path: Path) -> None:
 
 
 def test_argilla_folder_with_settings(tmp_path: Path) -> None:
-    records = [json.loads(line) for line in (FILES / "argilla.jsonl").read_text(encoding="utf-8").splitlines()]
+    records = [
+        json.loads(line)
+        for line in (FILES / "argilla.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     (tmp_path / "data").mkdir()
     (tmp_path / ".argilla").mkdir()
-    pq.write_table(pa.Table.from_pylist(records), tmp_path / "data" / "train-00000-of-00001.parquet")
+    pq.write_table(
+        pa.Table.from_pylist(records), tmp_path / "data" / "train-00000-of-00001.parquet"
+    )
     written(tmp_path, "README.md", "# card")
     for kind, scale in (("label_selection", None), ("rating", (0.0, 1.0, 2.0))):
         options = [{"value": name, "text": name} for name in ("pos", "neg", "mixed")]
-        settings = {"questions": [{"name": "label", "settings": {"type": kind, "options": options}}]}
+        settings = {
+            "questions": [{"name": "label", "settings": {"type": kind, "options": options}}]
+        }
         written(tmp_path / ".argilla", "settings.json", settings)
         votes = Annotations.read(tmp_path)
         assert (votes.classes, votes.scale) == (("pos", "neg", "mixed"), scale)
@@ -405,8 +508,13 @@ def test_argilla_answers_that_are_not_labels(tmp_path: Path) -> None:
 
 def test_lists_of_codes_with_names(tmp_path: Path) -> None:
     """The Hugging Face library writes class names beside the codes; -1 means no label."""
-    table = pa.table({"uid": [5, 6], "labels": [[0, 2, -1], [2]], "annotator_ids": [[1, 2, 3], [1]]})
-    feature = {"feature": {"names": ["no", "maybe", "yes"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    table = pa.table(
+        {"uid": [5, 6], "labels": [[0, 2, -1], [2]], "annotator_ids": [[1, 2, 3], [1]]}
+    )
+    feature = {
+        "feature": {"names": ["no", "maybe", "yes"], "_type": "ClassLabel"},
+        "_type": "Sequence",
+    }
     noted = {"huggingface": json.dumps({"info": {"features": {"labels": feature}}})}
     pq.write_table(table.replace_schema_metadata(noted), tmp_path / "hf.parquet")
     votes = Annotations.read(tmp_path / "hf.parquet")
@@ -414,7 +522,9 @@ def test_lists_of_codes_with_names(tmp_path: Path) -> None:
     assert votes.counts.tolist() == [[1, 0, 1], [0, 0, 1]]
     assert votes.notes == ("1 vote dropped: without a label",)
     pq.write_table(table, tmp_path / "plain.parquet")
-    assert Annotations.read(tmp_path / "plain.parquet").classes == ("-1", "0", "2"), "without the note, codes are codes"
+    assert Annotations.read(tmp_path / "plain.parquet").classes == ("-1", "0", "2"), (
+        "without the note, codes are codes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -435,7 +545,9 @@ def test_lists_refused(tmp_path: Path, row: dict[str, Any], options: dict[str, s
 
 def test_prodigy_choices() -> None:
     votes = Annotations.read(FILES / "prodigy.jsonl")
-    assert votes.classes == ("SPORT", "POLITICS", "OTHER"), "the options in their order, whether chosen or not"
+    assert votes.classes == ("SPORT", "POLITICS", "OTHER"), (
+        "the options in their order, whether chosen or not"
+    )
     assert votes.notes == (
         "1 item without votes left out",
         "1 vote dropped: ignored by the annotator",
@@ -449,8 +561,13 @@ def test_prodigy_choices() -> None:
 def test_prodigy_yes_or_no(tmp_path: Path) -> None:
     votes = Annotations.read(FILES / "prodigy_binary.jsonl")
     assert votes.classes == ("not SPORT", "SPORT")
-    lines = [json.loads(line) for line in (FILES / "prodigy_binary.jsonl").read_text(encoding="utf-8").splitlines()]
-    path = written(tmp_path, "two.jsonl", [*lines, {**lines[0], "label": "POLITICS", "answer": "reject"}])
+    lines = [
+        json.loads(line)
+        for line in (FILES / "prodigy_binary.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    path = written(
+        tmp_path, "two.jsonl", [*lines, {**lines[0], "label": "POLITICS", "answer": "reject"}]
+    )
     with pytest.raises(ValueError, match="several questions, such as 'SPORT' and 'POLITICS'"):
         Annotations.read(path)
     assert Annotations.read(path, label="SPORT") == votes
@@ -470,11 +587,19 @@ def test_prodigy_odd_lines(tmp_path: Path) -> None:
 
 def test_lewidi_editions(tmp_path: Path) -> None:
     second = Annotations.read(FILES / "lewidi_2023.json")
-    assert (second.classes, second.scale, second.workers) == (("0", "1"), None, ("Ann1", "Ann2", "Ann3"))
+    assert (second.classes, second.scale, second.workers) == (
+        ("0", "1"),
+        None,
+        ("Ann1", "Ann2", "Ann3"),
+    )
     third = Annotations.read(FILES / "lewidi_2025.json")
     assert third.scale == (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     assert third.notes == ("1 vote dropped: without a label",)
-    item = {"annotations": "-3,0,1", "annotators": "Ann1,Ann2,Ann3", "soft_label": {"0.0": 0.67, "1.0": 0.33}}
+    item = {
+        "annotations": "-3,0,1",
+        "annotators": "Ann1,Ann2,Ann3",
+        "soft_label": {"0.0": 0.67, "1.0": 0.33},
+    }
     hidden = Annotations.read(written(tmp_path, "convabuse.json", {"7": item}))
     assert (hidden.classes, hidden.scale) == (("-3", "0", "1"), (-3.0, 0.0, 1.0))
     with pytest.raises(FileFormatError, match="item '7'"):

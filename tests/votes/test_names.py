@@ -32,7 +32,11 @@ def test_names_of_frames_tables_and_arrays() -> None:
     for table in (pl.from_pandas(COUNTS), pa.Table.from_pandas(COUNTS, preserve_index=False)):
         assert item_names(table) is None
         assert class_names(table) == ("no", "yes", "maybe")
-    for nameless in (COUNTS.to_numpy(), COUNTS.to_numpy().tolist(), pd.DataFrame(COUNTS.to_numpy())):
+    for nameless in (
+        COUNTS.to_numpy(),
+        COUNTS.to_numpy().tolist(),
+        pd.DataFrame(COUNTS.to_numpy()),
+    ):
         assert (item_names(nameless), class_names(nameless)) == (None, None)
 
 
@@ -122,7 +126,9 @@ def test_annotations_beside_predictions_without_names() -> None:
 def test_labels_with_names_beside_features_without() -> None:
     """Issue 25, item 6: matching by position only if the caller asks for it, by passing an array."""
     assert read_labels(COUNTS).items == ("t1", "t2")
-    with pytest.raises(ValueError, match=r"Y has names of items .*votes\.align\(X\.index\)\.counts"):
+    with pytest.raises(
+        ValueError, match=r"Y has names of items .*votes\.align\(X\.index\)\.counts"
+    ):
         read_labels(COUNTS, name="Y", like="X", by_position=False)
     assert len(read_labels(COUNTS.to_numpy(), by_position=False)) == 2
     assert len(read_labels(COUNTS, items=["t2", "t1"], by_position=False)) == 2
@@ -187,7 +193,9 @@ def test_classes_numbered_in_another_order_beside_classes_without_names() -> Non
     calibration = cs.conformalize(prediction, counts[[0, 1, 2]], "tv")
     with pytest.warns(cs.CredalSetWarning, match="classes"):
         calibration.predict_set(counts.div(counts.sum(axis=1), axis=0), alpha=0.5)
-    cs.conformalize(prediction, counts.to_numpy(), "tv", classes=[2, 0, 1]).predict_set(prediction, alpha=0.5)
+    cs.conformalize(prediction, counts.to_numpy(), "tv", classes=[2, 0, 1]).predict_set(
+        prediction, alpha=0.5
+    )
     np.testing.assert_array_equal(read_labels(counts, classes=[0, 1, 2]).counts, counts[[0, 1, 2]])
 
 

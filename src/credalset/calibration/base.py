@@ -50,7 +50,9 @@ class BaseCalibration:
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 1 or not len(self.scores) or np.isnan(self.scores).any():
-            raise ValueError("scores must hold one number for each of at least one calibration item.")
+            raise ValueError(
+                "scores must hold one number for each of at least one calibration item."
+            )
         if len(self.fitted.codes) != len(self.scores):
             raise ValueError("fitted must hold as many items as scores.")
         for name, size in (("classes", self.n_classes), ("items", len(self.scores))):
@@ -97,7 +99,9 @@ class BaseCalibration:
 
         save(self, path)
 
-    def check(self, prediction: Any, classes: Sequence[Any] | None = None, name: str = "prediction") -> Prediction:
+    def check(
+        self, prediction: Any, classes: Sequence[Any] | None = None, name: str = "prediction"
+    ) -> Prediction:
         """Return valid predictions, their columns in the order of the calibration's classes."""
         if isinstance(prediction, Checked):
             return prediction.prediction
@@ -111,13 +115,28 @@ class BaseCalibration:
 
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
-        items, like = item_names(prediction), "prediction"
-        return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
+        items = item_names(prediction)
+        like = "prediction"
+        return read_labels(
+            labels,
+            items=items,
+            classes=self.classes,
+            n_classes=self.n_classes,
+            name=name,
+            like=like,
+        )
 
     def __repr__(self) -> str:
-        order = f" ({' < '.join(map(str, self.classes))})" if self.score.is_ordinal and self.classes is not None else ""
+        order = (
+            f" ({' < '.join(map(str, self.classes))})"
+            if self.score.is_ordinal and self.classes is not None
+            else ""
+        )
         items = f"{plural(len(self), 'item')}, {self.n_classes} classes"
-        return f"{type(self).__name__}: score {self.score.name}{order}, {items}{self.fitted.describe()}"
+        return (
+            f"{type(self).__name__}: score {self.score.name}{order}, "
+            f"{items}{self.fitted.describe()}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +148,8 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
     ) -> FloatArray:
         """Return the threshold of each prediction.
 
-        Thresholds differ between items if the calibration has groups or weights, or uses `UnbiasedVotes`.
+        Thresholds differ between items if the calibration has groups or weights, or uses
+        `UnbiasedVotes`.
 
         Parameters
         ----------
@@ -141,7 +161,8 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         ndarray of shape (N,)
             The thresholds.
         """
-        checked, items = self.check(prediction), item_names(prediction)
+        checked = self.check(prediction)
+        items = item_names(prediction)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
         return self.fitted.thresholds(as_level(alpha), self.score, checked, *new)
 
@@ -156,8 +177,8 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
     ) -> Sets:
         """Predict the sets of all distributions (or labels) whose score is at most the threshold.
 
-        The attribute ``guarantee`` states what the sets contain with probability at least 1 − α, and under which
-        assumptions.
+        The attribute ``guarantee`` states what the sets contain with probability at least 1 − α,
+        and under which assumptions.
 
         Parameters
         ----------
@@ -166,10 +187,11 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         alpha : float
             Miscoverage rate in (0, 1). The same calibration can be used with any rate.
         classes : sequence, optional
-            Names of the columns. The columns are put into the order of the calibration data. By default the names are
-            those of the columns of a data frame.
+            Names of the columns. The columns are put into the order of the calibration data. By
+            default the names are those of the columns of a data frame.
         groups : sequence of N keys, or array of shape (N, d), optional
-            Group of each item if the calibration has groups by keys, or its features if it uses `Conditional`.
+            Group of each item if the calibration has groups by keys, or its features if it uses
+            `Conditional`.
         weights : array of shape (N,), optional
             Likelihood ratio of each item if the calibration is weighted.
 
@@ -183,23 +205,29 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         return self._sets_within(found.prediction, thresholds, found.items)
 
     @abstractmethod
-    def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: tuple[Any, ...] | None) -> Sets:
+    def _sets_within(
+        self, checked: Prediction, thresholds: FloatArray, items: tuple[Any, ...] | None
+    ) -> Sets:
         """Return the sets at these thresholds, with the names of the items."""
 
 
 def read_items(
-    score: Score, prediction: Any, labels: Any, classes: Sequence[Any] | None = None, labels_name: str = "labels"
+    score: Score,
+    prediction: Any,
+    labels: Any,
+    classes: Sequence[Any] | None = None,
+    labels_name: str = "labels",
 ) -> tuple[Score, Prediction, Labels]:
     """Return the score, valid predictions and labels of the calibration items, classes and rows matched by name.
 
-    An ordinal score gets the positions of the labels' scale, unless it has its own, and columns in the order of the
-    scale.
+    An ordinal score gets the positions of the labels' scale, unless it has its own, and columns in
+    the order of the scale.
     """
     if hasattr(prediction, "fit"):
         what = type(prediction).__name__
         raise TypeError(
-            f"prediction must hold predictions, but is a {what}. Use ConformalCredalClassifier({what}(...)) to "
-            "calibrate a model."
+            f"prediction must hold predictions, but is a {what}. Use "
+            f"ConformalCredalClassifier({what}(...)) to calibrate a model."
         )
     names = class_names(prediction, "prediction") if classes is None else as_names(classes)
     if classes is None and class_names(labels, labels_name) is None:
@@ -215,13 +243,17 @@ def read_items(
     found = read_labels(labels, items=items, classes=names, n_classes=n_classes, name=labels_name)
     score.check_pairs(checked, found.distributions, labels_name)
     if len(checked) == 0:
-        raise ValueError(f"prediction and {labels_name} are empty. Pass at least one item to calibrate on.")
+        raise ValueError(
+            f"prediction and {labels_name} are empty. Pass at least one item to calibrate on."
+        )
     has_names = class_names(prediction, "prediction") is not None
     order = found.scale_order(has_names, labels_name) if score.is_ordinal else None
     if order is not None:
-        checked, found = map_arrays(checked, lambda array: array[:, order]), found.reorder(order)
+        checked = map_arrays(checked, lambda array: array[:, order])
+        found = found.reorder(order)
         warn(
-            f"the columns of prediction are put into the order of the scale, {join_names(found.classes or (), 8)}. "
+            "the columns of prediction are put into the order of the scale, "
+            f"{join_names(found.classes or (), 8)}. "
             "Later predictions need names of classes too, or this order."
         )
     return score.on_scale(found.scale), checked, found
@@ -232,8 +264,8 @@ def as_level(alpha: Any) -> Fraction:
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(
-            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the items. Set alpha to "
-            f"{1 - number:.3g} for a coverage of {number:g}."
+            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of "
+            f"the items. Set alpha to {1 - number:.3g} for a coverage of {number:g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

@@ -1,16 +1,18 @@
 r"""Conditional coverage for overlapping groups or features: thresholds that are a linear function of features.
 
-For features $\phi_i$, scores $s_i$ and weights $w_i$ of calibration items, and $\phi$ and $w$ of a new one, β minimises
+For features $\phi_i$, scores $s_i$ and weights $w_i$ of calibration items, and $\phi$ and $w$ of a
+new one, β minimises
 
 $$\sum_i w_i \, \ell(s_i - \phi_i^\top \beta) - (1 - \alpha) \, w \, \phi^\top \beta , \qquad
 \ell(r) = \max(- \alpha r, (1 - \alpha) r) .$$
 
-The threshold is the smallest $\phi^\top \beta$ among the minima, which treats the score of the new item as infinite.
-This is a linear program. Its optima are at vertices, where as many items as there are features have residual zero: the
-basis. A vertex is optimal if the dual prices of its basis, which balance the slopes of all other items, lie within
-$[- \alpha w_i, (1 - \alpha) w_i]$. Otherwise the objective falls along the edge on which an item with a price outside
-leaves the basis. All new items start from the optimum of the calibration items, which is a few edges away. The proof is
-in docs/proofs.md.
+The threshold is the smallest $\phi^\top \beta$ among the minima, which treats the score of the new
+item as infinite. This is a linear program. Its optima are at vertices, where as many items as there
+are features have residual zero: the basis. A vertex is optimal if the dual prices of its basis,
+which balance the slopes of all other items, lie within $[- \alpha w_i, (1 - \alpha) w_i]$.
+Otherwise the objective falls along the edge on which an item with a price outside leaves the basis.
+All new items start from the optimum of the calibration items, which is a few edges away. The proof
+is in docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_numbers
 from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names
 
-RANK = 1e-10  # singular values below this, relative to the largest, are zero: a feature depends on others
-OUTSIDE = 1e-8  # distance from the span of the calibration features beyond which a new item has no finite threshold
+# Singular values below this, relative to the largest, are zero: a feature depends on others.
+RANK = 1e-10
+# Distance from the span of the calibration features beyond which a new item has no finite
+# threshold.
+OUTSIDE = 1e-8
 SPREAD = 1e-9  # largest change of scores that breaks ties, relative to their range
 SLACK = 1e-9  # tolerance of prices
 FLAT = 1e-11  # changes of residuals along an edge below this are zero
@@ -40,25 +45,30 @@ MAX_STEPS = 1000
 class Conditional:
     r"""Features for which coverage is guaranteed, such as overlapping groups; pass it as ``groups`` to `conformalize`.
 
-    Thresholds are a linear function of the features, fitted by quantile regression on the calibration items and the new
-    item. The score of the new item is unknown, and its threshold is the largest score at which it is covered (Gibbs,
-    Cherian, Candès: *Conformal prediction with conditional guarantees*, 2023). For every combination
-    $f(x) = b_0 + b_1 z_1(x) + \dots + b_d z_d(x)$ of the features that is nowhere negative,
+    Thresholds are a linear function of the features, fitted by quantile regression on the
+    calibration items and the new item. The score of the new item is unknown, and its threshold is
+    the largest score at which it is covered (Gibbs, Cherian, Candès: *Conformal prediction with
+    conditional guarantees*, 2023). For every combination $f(x) = b_0 + b_1 z_1(x) + \dots + b_d
+    z_d(x)$ of the features that is nowhere negative,
 
     $$E[ f(x) \, 1\{\lambda \in C(x)\} ] \ge (1 - \alpha) \, E[ f(x) ] .$$
 
-    With columns of zeros and ones, this is coverage within each group and on average; the groups may overlap. With
-    numeric columns, it is coverage after every covariate shift that weights items by such a combination. λ is the
-    recorded label distribution, or with a noise model the true one under the assumptions of that model.
+    With columns of zeros and ones, this is coverage within each group and on average; the groups
+    may overlap. With numeric columns, it is coverage after every covariate shift that weights items
+    by such a combination. λ is the recorded label distribution, or with a noise model the true one
+    under the assumptions of that model.
 
     Parameters
     ----------
     features : array of shape (n, d) or data frame
-        One row per item: zeros and ones (or booleans) for membership in groups, or numbers. A constant column is added.
+        One row per item: zeros and ones (or booleans) for membership in groups, or numbers. A
+        constant column is added.
     names : sequence of d names, optional
-        Names of the columns, which are matched with those of new items. By default the columns of a data frame.
+        Names of the columns, which are matched with those of new items. By default the columns of a
+        data frame.
     items : sequence of n names, optional
-        Names of the items, which are matched with those of the predictions. By default the index of a data frame.
+        Names of the items, which are matched with those of the predictions. By default the index of
+        a data frame.
 
     Examples
     --------
@@ -83,7 +93,9 @@ class Conditional:
         items = item_names(self.features) if self.items is None else as_names(self.items)
         matrix = as_features(self.features, "features")
         if own is not None and len(own) != matrix.shape[1]:
-            raise ValueError(f"names must name each of the {matrix.shape[1]} features, but holds {len(own)}.")
+            raise ValueError(
+                f"names must name each of the {matrix.shape[1]} features, but holds {len(own)}."
+            )
         for name, value in (("features", matrix), ("names", own), ("items", items)):
             object.__setattr__(self, name, value)
 
@@ -103,18 +115,26 @@ class Conditional:
 
 def as_features(value: Any, name: str) -> FloatArray:
     """Check a matrix (n, d) of finite features."""
-    array = as_numbers(value, name, "Pass zeros and ones for groups (pandas.get_dummies makes them), or numbers.")
+    array = as_numbers(
+        value, name, "Pass zeros and ones for groups (pandas.get_dummies makes them), or numbers."
+    )
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{name} must have shape (n_items, n_features), but has shape {array.shape}.")
+        raise ValueError(
+            f"{name} must have shape (n_items, n_features), but has shape {array.shape}."
+        )
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity. Fill the gaps, and add a column that marks them.")
+        raise ValueError(
+            f"{name} contains NaN or infinity. Fill the gaps, and add a column that marks them."
+        )
     return array
 
 
 def features_of(groups: Any, n: int, names: Names) -> FloatArray:
     """Return the features of n new items, (n, d), columns in the order of the calibration's names."""
     if groups is None:
-        raise ValueError(f"groups is missing, but the calibration has features. Pass the {len(names)} features.")
+        raise ValueError(
+            f"groups is missing, but the calibration has features. Pass the {len(names)} features."
+        )
     is_read = isinstance(groups, Conditional)
     own = groups.names if is_read else class_names(groups, "groups")
     matrix = groups.features if is_read else as_features(groups, "groups")
@@ -122,7 +142,10 @@ def features_of(groups: Any, n: int, names: Names) -> FloatArray:
     columns = match_names(own, known, "features", "groups", "the calibration data")
     matrix = matrix if columns is None else matrix[:, columns]
     if matrix.shape != (n, len(names)):
-        raise ValueError(f"groups must hold {len(names)} features of each of {n} items, but has shape {matrix.shape}.")
+        raise ValueError(
+            f"groups must hold {len(names)} features of each of {n} items, but has shape "
+            f"{matrix.shape}."
+        )
     return matrix
 
 
@@ -153,37 +176,55 @@ class QuantileRegression:
     def optima(self, start: IntArray, tilt: FloatArray) -> tuple[IntArray, BoolArray]:
         """Return the bases of the optima of problems with a tilt (N, d), from the optimum without, as `descend` does.
 
-        An optimum is close to the start, and most residuals have the same sign at both. So the descent uses only the
-        items near the start, and is repeated with all items where another one has changed its sign.
+        An optimum is close to the start, and most residuals have the same sign at both. So the
+        descent uses only the items near the start, and is repeated with all items where another one
+        has changed its sign.
         """
-        residual = self.scores - self.features @ np.linalg.solve(self.features[start], self.scores[start])
+        residual = self.scores - self.features @ np.linalg.solve(
+            self.features[start], self.scores[start]
+        )
         residual[start] = 0.0
-        closest = np.argsort(np.abs(residual) / np.linalg.norm(self.features, axis=1), kind="stable")
+        closest = np.argsort(
+            np.abs(residual) / np.linalg.norm(self.features, axis=1), kind="stable"
+        )
         n_near = min(len(closest), NEAR * len(start))
-        near, far = np.sort(closest[:n_near]), np.sort(closest[n_near:])
+        near = np.sort(closest[:n_near])
+        far = np.sort(closest[n_near:])
         slope = self.weights * ((residual > 0.0) - self.level)
         pull = self.pull + slope[far] @ self.features[far]
-        part = QuantileRegression(self.features[near], self.scores[near], self.weights[near], self.level, pull)
+        part = QuantileRegression(
+            self.features[near], self.scores[near], self.weights[near], self.level, pull
+        )
         basis = np.empty((len(tilt), len(start)), dtype=np.int64)
         bounded = np.empty(len(tilt), dtype=bool)
         for rows in row_blocks(len(tilt), n_near, BLOCK):
-            found, bounded[rows] = part.descend(np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows])
+            found, bounded[rows] = part.descend(
+                np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows]
+            )
             basis[rows] = near[found]
         for rows in row_blocks(len(tilt), len(far), BLOCK):
-            beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[..., 0]
-            changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (residual[far] > 0.0)
+            beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[
+                ..., 0
+            ]
+            changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (
+                residual[far] > 0.0
+            )
             bounded[rows] &= ~changed.any(axis=1)
         again = np.flatnonzero(~bounded & (len(far) > 0))
         for some in (again[block] for block in row_blocks(len(again), len(self.scores), BLOCK)):
             basis[some], bounded[some] = self.descend(basis[some], tilt[some])
         return basis, bounded
 
-    def descend(self, basis: IntArray, tilt: FloatArray, reach: int = REACH) -> tuple[IntArray, BoolArray]:
+    def descend(
+        self, basis: IntArray, tilt: FloatArray, reach: int = REACH
+    ) -> tuple[IntArray, BoolArray]:
         """Descend from vertices, given by the items (N, d) of their bases, to optima of problems with a tilt (N, d).
 
         Returns the bases of the optima, and which problems are bounded.
         """
-        found, bounded, active = basis.copy(), np.ones(len(basis), dtype=bool), np.arange(len(basis))
+        found = basis.copy()
+        bounded = np.ones(len(basis), dtype=bool)
+        active = np.arange(len(basis))
         for _ in range(MAX_STEPS):
             step = self._step(found[active], tilt[active], reach)
             found[active[step.moves], step.leaving[step.moves]] = step.entering[step.moves]
@@ -197,13 +238,18 @@ class QuantileRegression:
     def _step(self, basis: IntArray, tilt: FloatArray, reach: int) -> _Step:
         """Return the edge to follow from each vertex, and the item at which to stop."""
         rows = np.arange(len(basis))[:, None]
-        inverse = np.linalg.inv(self.features[basis])  # (N, d, d); column j is the edge along which j alone leaves
+        inverse = np.linalg.inv(
+            self.features[basis]
+        )  # (N, d, d); column j is the edge along which j alone leaves
         beta = np.einsum("nij,nj->ni", inverse, self.scores[basis])
         residual = self.scores - beta @ self.features.T
         residual[rows, basis] = 0.0
         slope = self.weights * ((residual > 0.0) - self.level * (residual != 0.0))
         price = -np.einsum("nij,ni->nj", inverse, slope @ self.features + tilt + self.pull)
-        excess = np.maximum(price - (1.0 - self.level) * self.weights[basis], -price - self.level * self.weights[basis])
+        excess = np.maximum(
+            price - (1.0 - self.level) * self.weights[basis],
+            -price - self.level * self.weights[basis],
+        )
         leaving = excess.argmax(axis=1)
         worst = excess[rows[:, 0], leaving]
         side = np.where(price[rows[:, 0], leaving] > 0.0, 1.0, -1.0)
@@ -227,10 +273,16 @@ class _Step(NamedTuple):
     falls: BoolArray
 
 
-def _stop(time: FloatArray, gain: FloatArray, slope: FloatArray, reach: int) -> tuple[IntArray, BoolArray]:
+def _stop(
+    time: FloatArray, gain: FloatArray, slope: FloatArray, reach: int
+) -> tuple[IntArray, BoolArray]:
     """Return the item at which the objective stops falling along an edge, (N,), and whether there is one."""
     reach = min(reach, time.shape[1])
-    near = np.argpartition(time, reach - 1, axis=1)[:, :reach] if reach < time.shape[1] else np.argsort(time, axis=1)
+    near = (
+        np.argpartition(time, reach - 1, axis=1)[:, :reach]
+        if reach < time.shape[1]
+        else np.argsort(time, axis=1)
+    )
     near = np.take_along_axis(near, np.take_along_axis(time, near, axis=1).argsort(axis=1), axis=1)
     times = np.take_along_axis(time, near, axis=1)
     up = np.cumsum(np.take_along_axis(gain, near, axis=1), axis=1) >= slope[:, None]
@@ -279,11 +331,18 @@ def conditional_quantiles(
 
 
 def _distinct(
-    scores: FloatArray, features: FloatArray, old: FloatArray, level: float, asked: FloatArray, new: FloatArray
+    scores: FloatArray,
+    features: FloatArray,
+    old: FloatArray,
+    level: float,
+    asked: FloatArray,
+    new: FloatArray,
 ) -> FloatArray:
     thresholds = np.full(len(asked), np.inf)
     finite = np.isfinite(scores)
-    size = np.maximum(np.abs(features).max(axis=0, initial=0.0), np.abs(asked).max(axis=0, initial=0.0))
+    size = np.maximum(
+        np.abs(features).max(axis=0, initial=0.0), np.abs(asked).max(axis=0, initial=0.0)
+    )
     size[size == 0.0] = 1.0
     left, singular, right = np.linalg.svd(features[finite] / size, full_matrices=False)
     rank = int((singular > RANK * singular.max(initial=0.0)).sum())
@@ -295,9 +354,12 @@ def _distinct(
     strange = np.abs(unit - unit @ right[:rank].T @ right[:rank]).max(axis=1) > OUTSIDE
     lost = features[~finite] / size
     if len(lost) and (np.abs(lost - lost @ right[:rank].T @ right[:rank]).max() > OUTSIDE):
-        return thresholds  # some feature occurs only with infinite scores, so its coefficient is unbounded
+        # Some feature occurs only with infinite scores, so its coefficient is unbounded.
+        return thresholds
     pull = (1.0 - level) * (old[~finite] @ (lost @ known))
-    problem = QuantileRegression(left[:, :rank] * scale, _without_ties(scores[finite]), old[finite], level, pull)
+    problem = QuantileRegression(
+        left[:, :rank] * scale, _without_ties(scores[finite]), old[finite], level, pull
+    )
     start, bounded = problem.descend(
         _independent_rows(problem.features)[None], np.zeros((1, rank)), len(problem.scores)
     )
@@ -319,7 +381,8 @@ def _independent_rows(features: FloatArray) -> IntArray:
 def _without_ties(scores: FloatArray) -> FloatArray:
     """Perturb scores so that no two are equal and no d + 1 of them have residual zero at one vertex."""
     rng = np.random.default_rng(0)
-    n, width = len(scores), float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
+    n = len(scores)
+    width = float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
     return scores + SPREAD * width * (rng.permutation(n) + 0.5 * rng.random(n)) / n
 
 

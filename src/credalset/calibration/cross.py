@@ -14,7 +14,14 @@ from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
 from credalset._validation import unmasked
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.levels import conformal_rank
-from credalset.calibration.noise import ROUNDING, BoundedNoise, Guarantee, Noise, Quantile, check_supported
+from credalset.calibration.noise import (
+    ROUNDING,
+    BoundedNoise,
+    Guarantee,
+    Noise,
+    Quantile,
+    check_supported,
+)
 from credalset.calibration.split import fit_thresholds, name_sets
 from credalset.calibration.thresholds import Options
 from credalset.scores import Score, get_score
@@ -28,23 +35,25 @@ ELEMENTS = 1 << 20  # radii held at once
 class CrossCalibration(BaseCalibration):
     r"""Score calibrated on out-of-fold predictions (cross-conformal, CV+); returned by `cross_conformalize`.
 
-    For a new item that is exchangeable with these items, the predicted set contains the *recorded* label distribution
-    (the shares of the votes that would be recorded for the item) with probability at least about $1 - 2\alpha$. With a
-    noise model, the same holds for the *true* label distribution under the assumptions of that model.
-    `guaranteed_coverage` returns the proven bound. In practice the coverage is close to $1 - \alpha$.
+    For a new item that is exchangeable with these items, the predicted set contains the *recorded*
+    label distribution (the shares of the votes that would be recorded for the item) with
+    probability at least about $1 - 2\alpha$. With a noise model, the same holds for the *true*
+    label distribution under the assumptions of that model. `guaranteed_coverage` returns the proven
+    bound. In practice the coverage is close to $1 - \alpha$.
 
-    With folds k(i), models $g_k$ trained without fold k and $s_i = f(g_{k(i)}(x_i), \lambda_i)$, the cross-conformal
-    (CV+) set of a new item consists of all λ for which
+    With folds k(i), models $g_k$ trained without fold k and $s_i = f(g_{k(i)}(x_i), \lambda_i)$,
+    the cross-conformal (CV+) set of a new item consists of all λ for which
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    This set has as many centres as there are folds. `predict_set` returns a set
-    $\{\lambda : f(c, \lambda) \le r\}$ around a single centre c that contains it: each
-    $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in such a set around c, and r is the ⌈(n + 1)(1 − α)⌉-th smallest
-    of these n radii. If the returned set is empty, so is the cross-conformal set.
+    This set has as many centres as there are folds. `predict_set` returns a set $\{\lambda : f(c,
+    \lambda) \le r\}$ around a single centre c that contains it: each $\{\lambda : f(g_k(x),
+    \lambda) \le s_i\}$ lies in such a set around c, and r is the ⌈(n + 1)(1 − α)⌉-th smallest of
+    these n radii. If the returned set is empty, so is the cross-conformal set.
 
-    With weights, folds are not pooled: λ belongs to the set if the average over the folds of its weighted p-values,
-    $(w_{new} + \sum_{i \in k, s_i \ge f_k} w_i) / (w_{new} + \sum_{i \in k} w_i)$, exceeds α.
+    With weights, folds are not pooled: λ belongs to the set if the average over the folds of its
+    weighted p-values, $(w_{new} + \sum_{i \in k, s_i \ge f_k} w_i) / (w_{new} + \sum_{i \in k}
+    w_i)$, exceeds α.
 
     Attributes
     ----------
@@ -65,7 +74,9 @@ class CrossCalibration(BaseCalibration):
         object.__setattr__(self, "folds", as_folds(self.folds, len(self.scores)))
         check_supported(self.noise, cross=True)
         if self.fitted.predicted or not all(isinstance(fit, Quantile) for fit in self.fitted.fits):
-            raise ValueError("fitted must hold quantiles of one key per item for cross-conformal sets.")
+            raise ValueError(
+                "fitted must hold quantiles of one key per item for cross-conformal sets."
+            )
 
     @property
     def n_folds(self) -> int:
@@ -80,13 +91,14 @@ class CrossCalibration(BaseCalibration):
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
         r"""Return the proven lower bound of the coverage, about 1 − 2α; with groups, that of the worst group.
 
-        For n items in F folds of any sizes the bound is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, because twice an
-        average of p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, and a learner
-        that does not depend on the order of its items, $1 - 2\alpha - (1 - F/n) / (F + 1)$ is also a lower bound
-        (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021), and the larger of the
-        two is returned. With weights the bound is $1 - 2\alpha$. With `BoundedNoise`, the first bound is taken at
-        level α − δ and reduced by 2δ. With `AnnotatorSampling`, the bound on the miscoverage at level α (1 − δ) is
-        divided by 1 − δ. The guide *Proofs* has the derivations.
+        For n items in F folds of any sizes the bound is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$,
+        because twice an average of p-values is a p-value (Vovk and Wang, 2020). For folds of equal
+        size, without groups, and a learner that does not depend on the order of its items, $1 -
+        2\alpha - (1 - F/n) / (F + 1)$ is also a lower bound (Barber, Candès, Ramdas, Tibshirani:
+        *Predictive inference with the jackknife+*, 2021), and the larger of the two is returned.
+        With weights the bound is $1 - 2\alpha$. With `BoundedNoise`, the first bound is taken at
+        level α − δ and reduced by 2δ. With `AnnotatorSampling`, the bound on the miscoverage at
+        level α (1 − δ) is divided by 1 − δ. The guide *Proofs* has the derivations.
 
         Parameters
         ----------
@@ -106,16 +118,25 @@ class CrossCalibration(BaseCalibration):
         >>> round(calibration.guaranteed_coverage(0.05), 3)
         0.819
         """
-        level, bounded = float(self.noise.level(as_level(alpha))), isinstance(self.noise, BoundedNoise)
+        level = float(self.noise.level(as_level(alpha)))
+        bounded = isinstance(self.noise, BoundedNoise)
         misses = []
         for code in range(len(self.fitted.fits)):
             folds = self.folds[self.fitted.codes == code]
-            n, f = len(folds), len(np.unique(folds))
-            misses.append(2.0 * level if self.fitted.weighted else 2.0 * (level * (n + 1) + f - 1) / (n + f))
+            n = len(folds)
+            f = len(np.unique(folds))
+            misses.append(
+                2.0 * level if self.fitted.weighted else 2.0 * (level * (n + 1) + f - 1) / (n + f)
+            )
         sizes = np.bincount(self.folds)
         if len(misses) == 1 and (sizes == sizes[0]).all() and not bounded:
-            misses[0] = min(misses[0], 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1))
-        return max(1.0 - max(misses) / min(float(self.noise.factor), 1.0) - 2.0 * float(self.noise.spent), 0.0)
+            misses[0] = min(
+                misses[0], 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1)
+            )
+        return max(
+            1.0 - max(misses) / min(float(self.noise.factor), 1.0) - 2.0 * float(self.noise.spent),
+            0.0,
+        )
 
     def thresholds(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -156,45 +177,63 @@ class CrossCalibration(BaseCalibration):
             A batch of N sets, some of which may be empty.
         """
         center, thresholds = self._balls(predictions, as_level(alpha), groups, weights)
-        return name_sets(self.score._region(center, thresholds), self.classes, item_names(predictions[0]))
+        return name_sets(
+            self.score._region(center, thresholds), self.classes, item_names(predictions[0])
+        )
 
     def check_models(self, predictions: Any) -> list[Prediction]:
         """Return the valid predictions of each fold's model."""
         blocks = list(predictions) if hasattr(predictions, "__len__") else []
-        models = [self.check(block, name="predictions") for block in blocks] if len(blocks) == self.n_folds else []
+        models = (
+            [self.check(block, name="predictions") for block in blocks]
+            if len(blocks) == self.n_folds
+            else []
+        )
         if len({len(model) for model in models}) != 1:
             raise ValueError(
-                f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
+                f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one "
+                "block per fold's model, "
                 f"but has {len(blocks)} blocks, or blocks of different lengths."
             )
         return models
 
-    def _balls(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> tuple[FloatArray, FloatArray]:
+    def _balls(
+        self, predictions: Any, alpha: Fraction, groups: Any, weights: Any
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the centre and the threshold of a ball that contains each new item's cross-conformal set."""
-        models, items = self.check_models(predictions), item_names(predictions[0])
+        models = self.check_models(predictions)
+        items = item_names(predictions[0])
         center = self.score.common_center(models)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
         codes, columns = self.fitted.read_new(self.score, models[0], *new)
-        level, result = self.noise.level(alpha), np.full(len(center), np.inf)
+        level = self.noise.level(alpha)
+        result = np.full(len(center), np.inf)
         for code in np.unique(codes[codes >= 0]):
-            fit, own = self.fitted.fits[code], np.flatnonzero(codes == code)
+            fit = self.fitted.fits[code]
+            own = np.flatnonzero(codes == code)
             assert isinstance(fit, Quantile)
             folds = self.folds[self.fitted.codes == code]
             order = np.argsort(folds, kind="stable")
-            scores, sizes = (fit.scores + fit.noise.margin)[order], np.bincount(folds, minlength=self.n_folds)
+            scores = (fit.scores + fit.noise.margin)[order]
+            sizes = np.bincount(folds, minlength=self.n_folds)
             parts = np.split(scores[:, None], np.cumsum(sizes)[:-1])
             for block in row_blocks(len(own), len(scores), ELEMENTS):
                 rows = own[block]
                 radii = np.concatenate(
                     [
-                        np.broadcast_to(self.score.enclosing_threshold(model[rows], center[rows], part), (m, len(rows)))
+                        np.broadcast_to(
+                            self.score.enclosing_threshold(model[rows], center[rows], part),
+                            (m, len(rows)),
+                        )
                         for model, part, m in zip(models, parts, sizes, strict=True)
                     ]
                 )
                 if fit.weights is None or columns.weights is None:
                     result[rows] = _ranked(radii, level)
                 else:
-                    result[rows] = _weighted(radii, fit.weights[order], folds[order], columns.weights[rows], level)
+                    result[rows] = _weighted(
+                        radii, fit.weights[order], folds[order], columns.weights[rows], level
+                    )
         self.fitted.warn_unseen(groups)
         self.fitted.warn_infinite(result, codes, alpha)
         return center, result
@@ -206,14 +245,20 @@ class CrossCalibration(BaseCalibration):
 def _ranked(radii: FloatArray, level: Fraction) -> FloatArray:
     """Return the conformal quantile of the radii (n, N) of each new item, (N,)."""
     rank = conformal_rank(len(radii), level)
-    return np.partition(radii, rank - 1, axis=0)[rank - 1] if rank <= len(radii) else np.full(radii.shape[1], np.inf)
+    return (
+        np.partition(radii, rank - 1, axis=0)[rank - 1]
+        if rank <= len(radii)
+        else np.full(radii.shape[1], np.inf)
+    )
 
 
-def _weighted(radii: FloatArray, weights: FloatArray, folds: IntArray, new: FloatArray, level: Fraction) -> FloatArray:
+def _weighted(
+    radii: FloatArray, weights: FloatArray, folds: IntArray, new: FloatArray, level: Fraction
+) -> FloatArray:
     """Return the smallest radius beyond which the average over folds of weighted p-values is at most the level, (N,).
 
-    The items of a fold are weighted relative to their sum and the new item's weight; folds count equally. A fold whose
-    weights are all zero excludes nothing.
+    The items of a fold are weighted relative to their sum and the new item's weight; folds count
+    equally. A fold whose weights are all zero excludes nothing.
     """
     present, place = np.unique(folds, return_inverse=True)
     totals = np.bincount(place, weights)[:, None] + new
@@ -221,9 +266,13 @@ def _weighted(radii: FloatArray, weights: FloatArray, folds: IntArray, new: Floa
     own = (share * new + (totals <= 0) / len(present)).sum(axis=0)
     needed = float(level) * (1.0 - ROUNDING) - own
     order = np.argsort(-radii, axis=0, kind="stable")
-    reached = np.take_along_axis(weights[:, None] * share[place], order, axis=0).cumsum(axis=0) > needed
+    reached = (
+        np.take_along_axis(weights[:, None] * share[place], order, axis=0).cumsum(axis=0) > needed
+    )
     first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
-    found = np.where(reached.any(axis=0), np.take_along_axis(radii, first, axis=0)[0], radii.min(axis=0))
+    found = np.where(
+        reached.any(axis=0), np.take_along_axis(radii, first, axis=0)[0], radii.min(axis=0)
+    )
     return np.where(needed < 0, np.inf, found)
 
 
@@ -240,8 +289,8 @@ def cross_conformalize(
 ) -> CrossCalibration:
     """Calibrate a score on out-of-fold predictions, so that every item is used for training and for calibration.
 
-    The predicted sets contain the recorded label distribution of a new item, or with a noise model the true one, with
-    probability at least about 1 − 2α; see `CrossCalibration`.
+    The predicted sets contain the recorded label distribution of a new item, or with a noise model
+    the true one, with probability at least about 1 − 2α; see `CrossCalibration`.
 
     Parameters
     ----------
@@ -250,18 +299,19 @@ def cross_conformalize(
     labels : array of shape (n, K) or Annotations
         Label distributions or annotation counts.
     folds : sequence of n whole numbers
-        Fold of each item, 0, …, F − 1. There must be at least two folds, of equal size as far as possible, and they
-        must be chosen without looking at the items.
+        Fold of each item, 0, …, F − 1. There must be at least two folds, of equal size as far as
+        possible, and they must be chosen without looking at the items.
     score : str or Score
-        As in `conformalize`, except ``"intervals"``, which does not support cross-conformal calibration.
+        As in `conformalize`, except ``"intervals"``, which does not support cross-conformal
+        calibration.
     classes : sequence, optional
         As in `conformalize`.
     noise : BoundedNoise or AnnotatorSampling, optional
-        Noise model, to cover the true label distribution. `AnnotatorSampling` needs a value of ``delta``, and
-        `BoundedNoise` needs the rule ``"union"``.
+        Noise model, to cover the true label distribution. `AnnotatorSampling` needs a value of
+        ``delta``, and `BoundedNoise` needs the rule ``"union"``.
     groups : sequence of n keys, optional
-        Groups within which coverage is guaranteed. ``"predicted"`` is not supported, because the models of the folds
-        may predict different classes for the same item.
+        Groups within which coverage is guaranteed. ``"predicted"`` is not supported, because the
+        models of the folds may predict different classes for the same item.
     weights : array of shape (n,), optional
         As in `conformalize`.
 
@@ -290,15 +340,22 @@ def cross_conformalize(
     chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
     if not (chosen.is_metric or chosen.has_enclosing_balls):
         raise ValueError(
-            f"score {chosen.name!r} does not support cross-conformal calibration. Use another score, or "
-            "split the data and conformalize."
+            f"score {chosen.name!r} does not support cross-conformal calibration. Use another "
+            "score, or split the data and conformalize."
         )
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
-    fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True))
+    fitted = fit_thresholds(
+        chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True)
+    )
     scores = chosen.evaluate_rows(checked, found.distributions)
     names = (found.classes, found.items)
     return CrossCalibration(
-        chosen, scores, chosen.n_classes(checked), fitted, *names, folds=as_folds(folds, len(scores))
+        chosen,
+        scores,
+        chosen.n_classes(checked),
+        fitted,
+        *names,
+        folds=as_folds(folds, len(scores)),
     )
 
 
@@ -311,11 +368,13 @@ def as_folds(folds: Any, n: int) -> IntArray:
         codes = np.empty((0, 0))
     if codes.shape != (n,) or codes.dtype.kind not in "iu":
         raise ValueError(
-            f"folds must hold one whole number per item ({n}), but is an array of shape {codes.shape} and dtype "
-            f"{codes.dtype}."
+            f"folds must hold one whole number per item ({n}), but is an array of shape "
+            f"{codes.shape} and dtype {codes.dtype}."
         )
     found = np.unique(codes).tolist()
     if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
         first = ", ".join(map(str, found[:10]))
-        raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")
+        raise ValueError(
+            f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}."
+        )
     return codes.astype(np.int64)

@@ -25,32 +25,36 @@ def epsilon_from_counts(
 
     Votes are assumed to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
-    *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$, where $u_i$ is the
-    largest score over a (1 − δ/2) confidence region for its λ. ε is the conformal quantile of the $\epsilon_i$ at level
-    δ/2. The change of a new item exceeds ε only if $\epsilon_{new} > \epsilon$ (probability at most δ/2) or if its
-    region does not contain λ (probability at most δ/2). The predictions may be those that are calibrated: the
-    probabilities of both events are bounded on average over calibration sets, as coverage is.
+    *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$,
+    where $u_i$ is the largest score over a (1 − δ/2) confidence region for its λ. ε is the
+    conformal quantile of the $\epsilon_i$ at level δ/2. The change of a new item exceeds ε only if
+    $\epsilon_{new} > \epsilon$ (probability at most δ/2) or if its region does not contain λ
+    (probability at most δ/2). The predictions may be those that are calibrated: the probabilities
+    of both events are bounded on average over calibration sets, as coverage is.
 
-    *Without predictions*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``, ``brier``):
-    ε = L · r(m), where r comes from a concentration inequality. If items differ in their number of votes, r is the
-    smallest number with $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, where $P_i(r)$ bounds the probability that the
-    shares of item i, which has $m_i$ votes, deviate by more than r. The number of votes of a new item must be
-    exchangeable with those of the items.
+    *Without predictions*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``,
+    ``brier``): ε = L · r(m), where r comes from a concentration inequality. If items differ in
+    their number of votes, r is the smallest number with $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$,
+    where $P_i(r)$ bounds the probability that the shares of item i, which has $m_i$ votes, deviate
+    by more than r. The number of votes of a new item must be exchangeable with those of the items.
 
-    Unless all items have the same number of votes and there are no predictions, ε holds only on average over items:
-    among items with few votes, the change may exceed ε far more often than δ. Such an ε is refused with groups, weights
-    and `Conditional`. `AnnotatorSampling` holds for each item.
+    Unless all items have the same number of votes and there are no predictions, ε holds only on
+    average over items: among items with few votes, the change may exceed ε far more often than δ.
+    Such an ε is refused with groups, weights and `Conditional`. `AnnotatorSampling` holds for each
+    item.
 
     Parameters
     ----------
     counts : array of shape (n, K) or Annotations
         Annotation counts.
     delta : float
-        Probability δ in (0, 1), below the α that you will use; about a third of α is a reasonable choice.
+        Probability δ in (0, 1), below the α that you will use; about a third of α is a reasonable
+        choice.
     score : str or Score
         The score to be calibrated.
     prediction : array of shape (n, K), optional
-        Predictions for the same items. They are needed for scores without a known L, such as ``kl``.
+        Predictions for the same items. They are needed for scores without a known L, such as
+        ``kl``.
 
     Returns
     -------
@@ -67,16 +71,20 @@ def epsilon_from_counts(
     >>> noise = cs.epsilon_from_counts(data.counts, 0.05, "kl", prediction=data.distributions)
     >>> calibration = cs.conformalize(data.distributions, data.counts, "kl", noise=noise)
     """
-    chosen, delta = get_score(score), as_probability(delta, "delta")
+    chosen = get_score(score)
+    delta = as_probability(delta, "delta")
     if prediction is not None:
         chosen, checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
         epsilon = _from_predictions(chosen, checked, labels, delta)
         return BoundedNoise(epsilon, delta, _scope="average item, one model")
     found = read_labels(counts, items=item_names(counts), name="counts")
     found = found.in_scale_order() if chosen.is_ordinal else found
-    chosen, votes = chosen.on_scale(found.scale), found.votes("counts", "epsilon_from_counts")
+    chosen = chosen.on_scale(found.scale)
+    votes = found.votes("counts", "epsilon_from_counts")
     is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())
-    return BoundedNoise(_from_votes(chosen, votes, delta), delta, _scope="any" if is_equal else "average item")
+    return BoundedNoise(
+        _from_votes(chosen, votes, delta), delta, _scope="any" if is_equal else "average item"
+    )
 
 
 def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delta: float) -> float:
@@ -92,18 +100,24 @@ def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delt
         unbounded = plural(int(np.isinf(change).sum()), "item")
         reason = f"score {score.name!r} is unbounded over the confidence regions of {unbounded}"
         if rank > len(change):
-            reason = f"counts has {plural(len(change), 'item')}, and delta={delta:g} needs {math.ceil(2 / delta) - 1}"
-        raise ValueError(f"epsilon is infinite: {reason}. Raise delta, add items or votes, or change the score.")
+            reason = (
+                f"counts has {plural(len(change), 'item')}, and delta={delta:g} needs "
+                f"{math.ceil(2 / delta) - 1}"
+            )
+        raise ValueError(
+            f"epsilon is infinite: {reason}. Raise delta, add items or votes, or change the score."
+        )
     return epsilon
 
 
 def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
-    votes, n_classes = counts.sum(axis=1), counts.shape[1]
+    votes = counts.sum(axis=1)
+    n_classes = counts.shape[1]
     slope = score.lipschitz(n_classes)
     if slope is None:
         raise ValueError(
-            f"prediction is missing, and the effect of votes on the score {score.name!r} depends on it. Pass the "
-            "predictions for these items, or use tv, ws, inner or brier."
+            f"prediction is missing, and the effect of votes on the score {score.name!r} depends "
+            "on it. Pass the predictions for these items, or use tv, ws, inner or brier."
         )
     if (votes == votes[0]).all():
         return slope * float(total_variation_radius(votes[:1], n_classes, delta)[0])
@@ -118,7 +132,9 @@ def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:
     """Bound P(TV > radius) for a new item whose number of votes is exchangeable with these."""
     if radius >= 1.0:
         return 0.0
-    by_events = n_classes * np.log(2.0) + np.log1p(-(2.0 ** (1.0 - n_classes))) - 2.0 * votes * radius**2
+    by_events = (
+        n_classes * np.log(2.0) + np.log1p(-(2.0 ** (1.0 - n_classes))) - 2.0 * votes * radius**2
+    )
     beyond_mean = np.maximum(radius - 0.5 * np.sqrt((n_classes - 1) / votes), 0.0)
     chance = np.exp(np.minimum(np.minimum(by_events, -2.0 * votes * beyond_mean**2), 0.0))
     return float((1.0 + chance.sum()) / (len(votes) + 1))
@@ -127,9 +143,9 @@ def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:
 def total_variation_radius(votes: FloatArray, n_classes: int, delta: float) -> FloatArray:
     r"""Return r(m) with $P(TV(\hat\lambda, \lambda) \ge r) \le \delta$ for every λ.
 
-    The smaller of two bounds: $\sqrt{(\log(2^K - 2) + \log(1/\delta)) / 2m}$ (Hoeffding's inequality for each event, as
-    in Weissman et al., 2003) and $\tfrac12 \sqrt{(K-1)/m} + \sqrt{\log(1/\delta) / 2m}$ (the mean, and McDiarmid's
-    inequality around it).
+    The smaller of two bounds: $\sqrt{(\log(2^K - 2) + \log(1/\delta)) / 2m}$ (Hoeffding's
+    inequality for each event, as in Weissman et al., 2003) and $\tfrac12 \sqrt{(K-1)/m} +
+    \sqrt{\log(1/\delta) / 2m}$ (the mean, and McDiarmid's inequality around it).
 
     Examples
     --------

@@ -16,7 +16,10 @@ from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
-RATIO, SMALLEST = 1.02, 1e-4  # of neighbouring means that are tested, and of the smallest to the largest
+RATIO, SMALLEST = (
+    1.02,
+    1e-4,
+)  # of neighbouring means that are tested, and of the smallest to the largest
 BOLDNESS = 0.9  # share of the largest admissible bet, so that the capital stays positive
 PRIOR = 10.0  # number of values that the first guess of the spread counts for
 ROUNDS = 500  # of bets
@@ -26,29 +29,33 @@ ROUNDS = 500  # of bets
 class FewVotes(Noise):
     r"""Noise model that covers the true label distribution from a few independent votes on each of many items.
 
-    The assumptions are that votes are independent draws from the true distribution λ of their item, that the number of
-    votes of an item does not depend on the votes, and that items are independent of each other. Most items should have
-    two or more votes. The score must be ``"brier"``.
+    The assumptions are that votes are independent draws from the true distribution λ of their item,
+    that the number of votes of an item does not depend on the votes, and that items are independent
+    of each other. Most items should have two or more votes. The score must be ``"brier"``.
 
-    For the Brier score f, the votes c of an item give an unbiased estimate of the score of its true distribution,
+    For the Brier score f, the votes c of an item give an unbiased estimate of the score of its true
+    distribution,
 
     $$U = \sum_k v_k \left[ \frac{c_k (c_k - 1)}{m (m - 1)} - 2 g_k \frac{c_k}{m} + g_k^2 \right] , \qquad
     E[U \,|\, x, \lambda] = f(x, \lambda) .$$
 
-    By Markov's inequality $P(f > t) \le E[U] / t$. The threshold is an upper confidence bound for $E[U]$, at confidence
-    1 − δ, divided by $(\alpha - \delta) / (1 - \delta)$. The confidence bound is a betting bound (Waudby-Smith and
-    Ramdas, *Estimating means of bounded random variables by betting*, 2024). The sets contain the true λ of a new item
-    with probability at least 1 − α for all but a share δ of calibration sets, and on average over all calibration sets.
+    By Markov's inequality $P(f > t) \le E[U] / t$. The threshold is an upper confidence bound for
+    $E[U]$, at confidence 1 − δ, divided by $(\alpha - \delta) / (1 - \delta)$. The confidence bound
+    is a betting bound (Waudby-Smith and Ramdas, *Estimating means of bounded random variables by
+    betting*, 2024). The sets contain the true λ of a new item with probability at least 1 − α for
+    all but a share δ of calibration sets, and on average over all calibration sets.
 
     Parameters
     ----------
     delta : float
-        Probability δ in (0, 1) that the confidence bound fails; it must be below every α that is used.
+        Probability δ in (0, 1) that the confidence bound fails; it must be below every α that is
+        used.
 
     Notes
     -----
-    Items may have different numbers of votes. An item with a single vote contributes the score of its vote, which is
-    conservative; if the number of votes is independent of the item, leave such items out.
+    Items may have different numbers of votes. An item with a single vote contributes the score of
+    its vote, which is conservative; if the number of votes is independent of the item, leave such
+    items out.
 
     Examples
     --------
@@ -84,8 +91,8 @@ class FewVotes(Noise):
     def factor(self) -> Fraction:  # type: ignore[override]
         """Return 1 / (1 − δ).
 
-        The bound on the mean fails with probability δ; otherwise the miscoverage is at most the level. On average over
-        calibration sets it is at most level · (1 − δ) + δ = α.
+        The bound on the mean fails with probability δ; otherwise the miscoverage is at most the
+        level. On average over calibration sets it is at most level · (1 − δ) + δ = α.
         """
         return 1 / (1 - self.spent)
 
@@ -104,11 +111,13 @@ class FewVotes(Noise):
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
         if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
-                f"FewVotes supports the score 'brier', but score is {score.name!r}. Use that, or another noise model "
-                "(AnnotatorSampling, UnbiasedVotes)."
+                f"FewVotes supports the score 'brier', but score is {score.name!r}. Use that, or "
+                "another noise model (AnnotatorSampling, UnbiasedVotes)."
             )
 
-    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
+    def fit(
+        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+    ) -> Fit:
         """Bound the mean score of the true distributions from above."""
         counts = labels.votes("labels", type(self).__name__)
         estimates = score.estimate_from_votes(prediction, counts)
@@ -139,7 +148,9 @@ class MeanBound(Fit):
         if not 0.0 <= self.mean <= self.largest:
             raise ValueError(f"mean must lie between 0 and {self.largest}, but is {self.mean}.")
 
-    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
+    def threshold(
+        self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
+    ) -> FloatArray:
         """Return the threshold, the same for every prediction, (N,); +inf if it excludes nothing."""
         threshold = self.mean / float(self.noise.level(alpha))
         return np.full(len(prediction), threshold if threshold < self.largest else np.inf)
@@ -148,16 +159,17 @@ class MeanBound(Fit):
 def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
     r"""Return an upper confidence bound for the mean of independent values that are known to be at most ``largest``.
 
-    Test "E X ≥ r" by betting (Waudby-Smith and Ramdas, *Estimating means of bounded random variables by betting*,
-    2024): capital 1 is multiplied by 1 + λ (r − X) for each value X, with a bet λ ≥ 0 chosen before X is seen. For
-    λ (largest − r) ≤ 1 the capital stays positive, and if E X ≥ r it is a supermartingale for any distribution of X. By
-    Ville's inequality it reaches 1 / δ with probability at most δ, so that rejecting at 1 / δ is a test at level δ for
-    any number of values. Means r are tested from the largest down until one is not rejected; the bound is the last one
-    rejected. It is too small only if the first tested r ≤ E X is rejected.
+    Test "E X ≥ r" by betting (Waudby-Smith and Ramdas, *Estimating means of bounded random
+    variables by betting*, 2024): capital 1 is multiplied by 1 + λ (r − X) for each value X, with a
+    bet λ ≥ 0 chosen before X is seen. For λ (largest − r) ≤ 1 the capital stays positive, and if E
+    X ≥ r it is a supermartingale for any distribution of X. By Ville's inequality it reaches 1 / δ
+    with probability at most δ, so that rejecting at 1 / δ is a test at level δ for any number of
+    values. Means r are tested from the largest down until one is not rejected; the bound is the
+    last one rejected. It is too small only if the first tested r ≤ E X is rejected.
 
-    The bets affect only the power. They replicate the option that pays 1 / δ if the mean of a normal sample is below
-    r − z σ / √n, which needs about z = 2.33 standard errors at δ = 0.01, as the normal approximation does; a constant
-    bet needs √(2 log 1/δ) = 3.03.
+    The bets affect only the power. They replicate the option that pays 1 / δ if the mean of a
+    normal sample is below r − z σ / √n, which needs about z = 2.33 standard errors at δ = 0.01, as
+    the normal approximation does; a constant bet needs √(2 log 1/δ) = 3.03.
 
     Parameters
     ----------
@@ -178,14 +190,18 @@ def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
     steps = int(np.ceil(np.log(1.0 / SMALLEST) / np.log(RATIO)))
     level = largest * RATIO ** -np.arange(1.0, steps)
     fortune = np.full(len(level), delta)  # in units of 1 / δ: rejected at one
-    squares, seen = np.full(len(level), PRIOR * (largest / 4.0) ** 2), 0
+    squares = np.full(len(level), PRIOR * (largest / 4.0) ** 2)
+    seen = 0
     for block in np.array_split(values, min(n, ROUNDS)) if n else []:
         goal = -ndtri(fortune)  # distance of the option from paying, in standard errors
         with np.errstate(divide="ignore", over="ignore"):
-            hedge = np.exp(-0.5 * goal**2) / (fortune * np.sqrt(2.0 * np.pi * (n - seen) * squares / (PRIOR + seen)))
+            hedge = np.exp(-0.5 * goal**2) / (
+                fortune * np.sqrt(2.0 * np.pi * (n - seen) * squares / (PRIOR + seen))
+            )
         bet = np.where(fortune < 1.0, np.minimum(hedge, BOLDNESS / (largest - level)), 0.0)
         gain = level[:, None] - block
         fortune = np.clip(fortune * np.prod(1.0 + bet[:, None] * gain, axis=1), 1e-200, 1.0)
-        squares, seen = squares + (gain**2).sum(axis=1), seen + len(block)
+        squares = squares + (gain**2).sum(axis=1)
+        seen = seen + len(block)
     n_rejected = int(np.argmin(np.append(fortune >= 1.0, False)))
     return float(level[n_rejected - 1]) if n_rejected else largest

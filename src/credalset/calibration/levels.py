@@ -16,9 +16,10 @@ from credalset._validation import as_numbers, as_probability
 def exact_level(level: float | Fraction) -> Fraction:
     """Return the decimal fraction that a floating-point level approximates.
 
-    0.3 and float32(0.3) become 3/10, and so does 1 − 0.7, which is 0.30000000000000004 in floating point. Otherwise
-    (n + 1)(1 − α) would be on the wrong side of whole numbers. A level changes by less than the rounding error of
-    1 − level; levels that are close to no simple fraction are unchanged.
+    0.3 and float32(0.3) become 3/10, and so does 1 − 0.7, which is 0.30000000000000004 in floating
+    point. Otherwise (n + 1)(1 − α) would be on the wrong side of whole numbers. A level changes by
+    less than the rounding error of 1 − level; levels that are close to no simple fraction are
+    unchanged.
 
     Examples
     --------
@@ -49,8 +50,8 @@ def conformal_rank(n: int, alpha: float | Fraction) -> int:
 def pac_rank(n: int, alpha: float, delta: float) -> int:
     """Return the smallest rank whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
 
-    With continuous scores, the k-th smallest of n has coverage Beta(k, n + 1 − k); ties increase it. The result is
-    n + 1 (an infinite threshold) if even the largest score is not enough.
+    With continuous scores, the k-th smallest of n has coverage Beta(k, n + 1 − k); ties increase
+    it. The result is n + 1 (an infinite threshold) if even the largest score is not enough.
 
     Examples
     --------
@@ -62,7 +63,9 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     as_probability(alpha, "alpha")
     as_probability(delta, "delta")
     ranks = np.arange(1, n + 1)
-    failure = betainc(ranks, n + 1 - ranks, float(1 - exact_level(alpha)))  # P(coverage < 1 − α), falling in the rank
+    failure = betainc(
+        ranks, n + 1 - ranks, float(1 - exact_level(alpha))
+    )  # P(coverage < 1 − α), falling in the rank
     good = np.flatnonzero(failure <= float(exact_level(delta)))
     return int(ranks[good[0]]) if len(good) else n + 1
 
@@ -76,12 +79,15 @@ def as_weights(value: Any, n: int) -> FloatArray:
     """Check likelihood ratios: n finite numbers up to 1e300, none negative."""
     weights = as_numbers(value, "weights", "Pass one number per item.").copy()
     if weights.shape != (n,):
-        raise ValueError(f"weights must hold one number per item ({n}), but has shape {weights.shape}.")
+        raise ValueError(
+            f"weights must hold one number per item ({n}), but has shape {weights.shape}."
+        )
     bad = ~((weights >= 0) & (weights <= 1e300))  # sums of larger ones are infinite
     if bad.any():
         raise ValueError(
-            f"weights must be between 0 and 1e300, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
-            "Pass likelihood ratios: the density of x where you predict over its density where you calibrate."
+            f"weights must be between 0 and 1e300, but is {weights[bad][0]:.6g} in row "
+            f"{bad.argmax()}. Pass likelihood ratios: the density of x where you predict over its "
+            "density where you calibrate."
         )
     return weights
 
@@ -90,9 +96,10 @@ def as_weights(value: Any, n: int) -> FloatArray:
 class CoverageDistribution:
     """Distribution of the coverage over calibration sets, Beta(rank, n + 1 − rank).
 
-    The coverage of split-conformal sets depends on the calibration set. For independent items with continuous scores it
-    has exactly this distribution; with ties it is stochastically larger. A rank above n means that the threshold is
-    infinite and the coverage is one. `Calibration.coverage_distribution` returns this object.
+    The coverage of split-conformal sets depends on the calibration set. For independent items with
+    continuous scores it has exactly this distribution; with ties it is stochastically larger. A
+    rank above n means that the threshold is infinite and the coverage is one.
+    `Calibration.coverage_distribution` returns this object.
 
     Attributes
     ----------
@@ -187,7 +194,8 @@ class CoverageDistribution:
     def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval of the observed coverage of ``n_test`` new items, over calibration sets.
 
-        The number of covered items has a beta-binomial distribution, because the coverage has a Beta distribution.
+        The number of covered items has a beta-binomial distribution, because the coverage has a
+        Beta distribution.
 
         Parameters
         ----------

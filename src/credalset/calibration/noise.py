@@ -1,10 +1,11 @@
 """Noise models: guarantees for the true distribution when calibration sees only votes.
 
-This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every other model has its
-own file. The proofs are in docs/proofs.md.
+This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every
+other model has its own file. The proofs are in docs/proofs.md.
 
 A noise model is a frozen dataclass with a method `Noise.fit`, which returns an object with
-``threshold(alpha, prediction, columns)``, and one entry in `credalset.calibration.thresholds.NOISES`.
+``threshold(alpha, prediction, columns)``, and one entry in
+`credalset.calibration.thresholds.NOISES`.
 """
 
 from __future__ import annotations
@@ -46,15 +47,17 @@ class Guarantee:
     Attributes
     ----------
     covers : {"recorded", "further", "true", "annotator", "majority", "share"}
-        What the sets contain. ``"recorded"``: the shares of the votes that would be recorded for a new item.
-        ``"further"``: the shares of those votes of an item that are not in hand. ``"true"``: the distribution that
-        votes are drawn from. For label sets, ``"annotator"``: the label of a random annotator; ``"majority"``: the
-        label with most votes; ``"share"``: the labels of a share of the annotators.
+        What the sets contain. ``"recorded"``: the shares of the votes that would be recorded for a
+        new item. ``"further"``: the shares of those votes of an item that are not in hand.
+        ``"true"``: the distribution that votes are drawn from. For label sets, ``"annotator"``: the
+        label of a random annotator; ``"majority"``: the label with most votes; ``"share"``: the
+        labels of a share of the annotators.
     within : str
-        Subsets of items within which the guarantee also holds, such as ``"each group"``; empty if there are none.
+        Subsets of items within which the guarantee also holds, such as ``"each group"``; empty if
+        there are none.
     delta : float or None
-        None if coverage is at least 1 − α on average over calibration sets. A number δ: for a share 1 − δ of
-        calibration sets, coverage is at least 1 − α as well.
+        None if coverage is at least 1 − α on average over calibration sets. A number δ: for a share
+        1 − δ of calibration sets, coverage is at least 1 − α as well.
     items : str
         Assumption on new items and calibration items: ``"exchangeable"``, or a stronger one.
     votes : str
@@ -81,12 +84,23 @@ independent draws.
     is_exact: bool = True
 
     def __str__(self) -> str:
-        how = f"at least {self.rate}" if self.is_exact else f"approximately {self.rate}, which is not guaranteed,"
-        text = f"Sets contain {COVERED[self.covers]} with probability {how} on average over calibration sets"
+        how = (
+            f"at least {self.rate}"
+            if self.is_exact
+            else f"approximately {self.rate}, which is not guaranteed,"
+        )
+        text = (
+            f"Sets contain {COVERED[self.covers]} with probability {how} on average over "
+            "calibration sets"
+        )
         if self.delta is not None:
-            text += f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
+            text += (
+                f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
+            )
         text += f", within {self.within}" if self.within else ""
-        return f"{text}. Assumptions: items are {self.items}{'; ' if self.votes else ''}{self.votes}."
+        return (
+            f"{text}. Assumptions: items are {self.items}{'; ' if self.votes else ''}{self.votes}."
+        )
 
 
 class Columns(NamedTuple):
@@ -115,15 +129,17 @@ class Fit(ABC):
     """A noise model fitted to calibration items: it returns thresholds at any level."""
 
     @abstractmethod
-    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
+    def threshold(
+        self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
+    ) -> FloatArray:
         """Return the threshold of each new item at miscoverage rate α, (N,); it may be +inf."""
 
 
 class Noise:
     """The relation of votes to the distribution that is covered. Subclasses are frozen dataclasses of plain values.
 
-    A model overrides `fit` in general, or only `bounds`, `spent`, `factor` and `margin` if its threshold is a conformal
-    quantile of bounds.
+    A model overrides `fit` in general, or only `bounds`, `spent`, `factor` and `margin` if its
+    threshold is a conformal quantile of bounds.
     """
 
     name: ClassVar[str]
@@ -154,7 +170,9 @@ class Noise:
         """Return the numbers whose quantile is the threshold, (n,): the scores."""
         return score.evaluate_rows(prediction, labels.distributions)
 
-    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
+    def fit(
+        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+    ) -> Fit:
         """Fit the model to valid calibration items; by default thresholds are conformal quantiles of `bounds`."""
         return Quantile(self.bounds(score, prediction, labels), self, *columns)
 
@@ -162,8 +180,8 @@ class Noise:
         """Return the level of the quantile, refusing an α that does not exceed `spent`."""
         if alpha <= self.spent:
             raise ValueError(
-                f"alpha must be above delta={float(self.spent):g}, the probability that the noise model fails, but is "
-                f"{float(alpha):g}. Raise alpha or lower delta."
+                f"alpha must be above delta={float(self.spent):g}, the probability that the noise "
+                f"model fails, but is {float(alpha):g}. Raise alpha or lower delta."
             )
         return (alpha - self.spent) * self.factor
 
@@ -180,20 +198,22 @@ class Quantile(Fit):
 
     $$\sum_{i : s_i \le q} w_i \; \ge \; (1 - \text{level}) \, (w_1 + \dots + w_n + w_{new})$$
 
-    and +inf if no q satisfies this: the new item counts as an infinite score (Tibshirani, Foygel Barber,
-    Candès, Ramdas: *Conformal prediction under covariate shift*, 2019). With features, the quantile is that of
-    `credalset.calibration.conditional`.
+    and +inf if no q satisfies this: the new item counts as an infinite score (Tibshirani, Foygel
+    Barber, Candès, Ramdas: *Conformal prediction under covariate shift*, 2019). With features, the
+    quantile is that of `credalset.calibration.conditional`.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
         Scores of the items, or bounds above the scores of their true distributions; +inf is legal.
     noise : Noise
-        The noise model, which defines the level of the quantile and its margin for a miscoverage rate α.
+        The noise model, which defines the level of the quantile and its margin for a miscoverage
+        rate α.
     weights : ndarray of shape (n,), optional
         Weights of the items; those of new items are one by default.
     features : ndarray of shape (n, d), optional
-        Features of which thresholds are a linear function, besides a constant; new items need theirs.
+        Features of which thresholds are a linear function, besides a constant; new items need
+        theirs.
 
     Examples
     --------
@@ -215,11 +235,15 @@ class Quantile(Fit):
         if self.weights is not None:
             as_weights(self.weights, len(self.scores))
         if self.features is not None and (
-            self.features.ndim != 2 or len(self.features) != len(self.scores) or not np.isfinite(self.features).all()
+            self.features.ndim != 2
+            or len(self.features) != len(self.scores)
+            or not np.isfinite(self.features).all()
         ):
             raise ValueError("features must hold one row of finite numbers per calibration item.")
 
-    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
+    def threshold(
+        self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
+    ) -> FloatArray:
         """Return the threshold of each new item at miscoverage rate α, (N,)."""
         return self.at(self.noise.level(alpha), len(prediction), columns) + self.noise.margin
 
@@ -228,7 +252,9 @@ class Quantile(Fit):
         weights = columns.weights
         if self.features is not None:
             assert columns.features is not None
-            old, new = (np.column_stack([np.ones(len(z)), z]) for z in (self.features, columns.features))
+            old, new = (
+                np.column_stack([np.ones(len(z)), z]) for z in (self.features, columns.features)
+            )
             return conditional_quantiles(self.scores, old, float(level), new, self.weights, weights)
         scores, reached = self._in_order
         if self.weights is None:
@@ -268,23 +294,27 @@ class NoNoise(Noise):
 class BoundedNoise(Noise):
     r"""Noise model that covers the true label distribution if votes rarely change the score by more than ε.
 
-    The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true
-    distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least 1 − δ, the score of λ exceeds
-    that of the votes by at most ε. Then the set at threshold $q(\tilde\alpha) + \epsilon$ contains the true λ with
-    probability at least 1 − α, where q are the quantiles of the scores of the votes (the paper's Theorem 2; ``rule``
-    chooses the level). With groups, weights or `Conditional`, the assumption must hold within each group, for the
+    The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item
+    with true distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least
+    1 − δ, the score of λ exceeds that of the votes by at most ε. Then the set at threshold
+    $q(\tilde\alpha) + \epsilon$ contains the true λ with probability at least 1 − α, where q are
+    the quantiles of the scores of the votes (the paper's Theorem 2; ``rule`` chooses the level).
+    With groups, weights or `Conditional`, the assumption must hold within each group, for the
     shifted items, and after every shift by the features.
 
     Parameters
     ----------
     epsilon : float
-        Largest change ε ≥ 0 of the score, in the units of the score. `epsilon_from_counts` computes it from counts.
+        Largest change ε ≥ 0 of the score, in the units of the score. `epsilon_from_counts` computes
+        it from counts.
     delta : float
-        Largest probability δ in [0, 1) that the change exceeds ε; it must be below every α that is used.
+        Largest probability δ in [0, 1) that the change exceeds ε; it must be below every α that is
+        used.
     rule : {"union", "paper"}
-        ``"union"``: $\tilde\alpha = \alpha - \delta$, which follows from the assumption above. ``"paper"``:
-        $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it also assumes that the noise exceeds ε
-        with probability at most δ *given* that the votes are covered.
+        ``"union"``: $\tilde\alpha = \alpha - \delta$, which follows from the assumption above.
+        ``"paper"``: $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it also
+        assumes that the noise exceeds ε with probability at most δ *given* that the votes are
+        covered.
 
     Examples
     --------
@@ -300,14 +330,18 @@ class BoundedNoise(Noise):
     epsilon: float
     delta: float
     rule: Literal["union", "paper"] = "union"
-    _scope: Literal["any", "average item", "average item, one model"] = field(default="any", repr=False)
+    _scope: Literal["any", "average item", "average item, one model"] = field(
+        default="any", repr=False
+    )
     name: ClassVar[str] = "bounded"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", as_finite(self.epsilon, "epsilon", minimum=0.0))
         delta = as_finite(self.delta, "delta", minimum=0.0)
         if delta >= 1.0:
-            raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
+            raise ValueError(
+                f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure."
+            )
         object.__setattr__(self, "delta", delta)
         check_choice(self.rule, "rule", ("union", "paper"))
         check_choice(self._scope, "_scope", ("any", "average item", "average item, one model"))
@@ -315,7 +349,10 @@ class BoundedNoise(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes change the score by at most ε except with probability δ."""
-        votes = f"votes move the score by at most {self.epsilon:g} except for a share {self.delta:g} of the items"
+        votes = (
+            f"votes move the score by at most {self.epsilon:g} except for a share "
+            f"{self.delta:g} of the items"
+        )
         votes += ", also among items whose votes are covered" if self.rule == "paper" else ""
         votes += ". With groups or weights, this must hold within each group and after the shift"
         return Guarantee("true", votes=votes)
@@ -340,10 +377,16 @@ class BoundedNoise(Noise):
         """Uses for which the rule, or the scope of ε, gives no proof."""
         found = {}
         if self._scope != "any":
-            reason = "epsilon_from_counts computes an epsilon for the average item. Use AnnotatorSampling(delta)"
+            reason = (
+                "epsilon_from_counts computes an epsilon for the average item. Use "
+                "AnnotatorSampling(delta)"
+            )
             found = dict.fromkeys(("groups", "weights", "features"), reason)
         if self._scope == "average item, one model":
-            found["cross"] = "epsilon was computed for one model. Omit prediction, or use AnnotatorSampling(delta)"
+            found["cross"] = (
+                "epsilon was computed for one model. Omit prediction, or use "
+                "AnnotatorSampling(delta)"
+            )
         if self.rule == "paper":
             found["cross"] = "the proof of rule='paper' is for a single threshold. Use rule='union'"
         return found
@@ -365,6 +408,6 @@ def check_supported(noise: Noise, **uses: Any) -> None:
     for use, asked in uses.items():
         if asked and use in noise.unsupported:
             raise ValueError(
-                f"noise={noise!r} is not supported with {use.replace('cross', 'cross-conformal sets')}: "
-                f"{noise.unsupported[use]}."
+                f"noise={noise!r} is not supported with "
+                f"{use.replace('cross', 'cross-conformal sets')}: {noise.unsupported[use]}."
             )

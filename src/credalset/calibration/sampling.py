@@ -20,36 +20,62 @@ from credalset.sets.roots import bisect
 from credalset.votes.names import Labels
 
 REGIONS = ("exact", "anytime")
-#: values of δ among which `AnnotatorSampling` chooses if none is given; the first one if no items are set aside
-DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+#: values of δ among which `AnnotatorSampling` chooses if none is given; the first one if no items
+#: are set aside
+DELTAS = (
+    0.5,
+    0.9,
+    0.8,
+    0.7,
+    0.6,
+    0.4,
+    0.3,
+    0.2,
+    0.1,
+    0.05,
+    0.02,
+    0.01,
+    0.005,
+    0.002,
+    0.001,
+    0.0005,
+    0.0002,
+    0.0001,
+)
 
 
 @dataclass(frozen=True)
 class AnnotatorSampling(Noise):
     r"""Noise model that covers the true label distribution under the assumption that votes are independent draws.
 
-    The assumption is $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$ for the counts $n_i$ of the $m_i$ votes of an item
-    with true distribution $\lambda_i$, independently of the other items: annotators are drawn anew for each item. The
-    number of votes must not depend on the votes, except with ``region="anytime"``. Under this assumption, the sets
-    contain the true λ of a new item, exchangeable with the calibration items, with probability at least 1 − α.
+    The assumption is $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$ for the counts $n_i$ of the
+    $m_i$ votes of an item with true distribution $\lambda_i$, independently of the other items:
+    annotators are drawn anew for each item. The number of votes must not depend on the votes,
+    except with ``region="anytime"``. Under this assumption, the sets contain the true λ of a new
+    item, exchangeable with the calibration items, with probability at least 1 − α.
 
-    The score of each calibration item is replaced by the largest score over a (1 − δ) confidence region for its λ, and
-    the threshold is the quantile at level α (1 − δ). If the true λ scores above the threshold, the largest score over
-    the region does so with probability at least 1 − δ, so the true miscoverage is at most the observed one divided by
-    1 − δ. This holds for each item, and therefore within groups, with weights and with `Conditional`. Items may have
-    different numbers of votes, and all scores are supported. With few votes the regions and the sets are wide.
+    The score of each calibration item is replaced by the largest score over a (1 − δ) confidence
+    region for its λ, and the threshold is the quantile at level α (1 − δ). If the true λ scores
+    above the threshold, the largest score over the region does so with probability at least 1 − δ,
+    so the true miscoverage is at most the observed one divided by 1 − δ. This holds for each item,
+    and therefore within groups, with weights and with `Conditional`. Items may have different
+    numbers of votes, and all scores are supported. With few votes the regions and the sets are
+    wide.
 
     Parameters
     ----------
     delta : float, optional
-        Probability δ that a region does not contain its λ; values such as 0.5 are fine. By default δ is chosen, for
-        each α, among eighteen values from 0.9 to 0.0001 to minimise the threshold of items that are set aside. These
-        items are not used for calibration, so the guarantee holds.
+        Probability δ that a region does not contain its λ; values such as 0.5 are fine. By default
+        δ is chosen, for each α, among eighteen values from 0.9 to 0.0001 to minimise the threshold
+        of items that are set aside. These items are not used for calibration, so the guarantee
+        holds.
     region : {"exact", "anytime"}
-        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that is valid for any
-        stopping rule, such as collecting votes until they agree. No other noise model allows such rules.
+        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that
+        is valid for any stopping rule, such as collecting votes until they agree. No other noise
+        model allows such rules.
     tuning : float
-        Share of the items that are set aside to choose δ; by default every fifth item. Not used if ``delta`` is given.
+        Share of the items that are set aside to choose δ; by default every fifth item. Not used if
+        ``delta`` is given.
 
     Examples
     --------
@@ -74,7 +100,11 @@ class AnnotatorSampling(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are independent draws."""
-        how = "their number may depend on the votes" if self.region == "anytime" else "their number fixed in advance"
+        how = (
+            "their number may depend on the votes"
+            if self.region == "anytime"
+            else "their number fixed in advance"
+        )
         return Guarantee("true", votes=f"votes are independent draws, also between items, {how}")
 
     @property
@@ -86,7 +116,9 @@ class AnnotatorSampling(Noise):
     def unsupported(self) -> dict[str, str]:
         """Cross-conformal sets without δ: models of other folds were trained on the items set aside."""
         return (
-            {"cross": "the choice of delta needs one model. Pass AnnotatorSampling(0.5)"} if self.delta is None else {}
+            {"cross": "the choice of delta needs one model. Pass AnnotatorSampling(0.5)"}
+            if self.delta is None
+            else {}
         )
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
@@ -100,14 +132,18 @@ class AnnotatorSampling(Noise):
         votes = labels.votes("labels", type(self).__name__)
         return score.largest_above(prediction, lower_limits(votes, self.delta, self.region))
 
-    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
+    def fit(
+        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+    ) -> Fit:
         """Fit quantiles of the bounds, for every δ if none is given."""
         if self.delta is not None:
             return super().fit(score, prediction, labels, columns)
         models = [AnnotatorSampling(delta, self.region) for delta in DELTAS]
         bounds = np.stack([model.bounds(score, prediction, labels) for model in models])
         aside = set_aside(len(labels), self.tuning)
-        return SampledQuantile(self.region, bounds[:, ~aside], bounds[:, aside], *columns.take(~aside))
+        return SampledQuantile(
+            self.region, bounds[:, ~aside], bounds[:, aside], *columns.take(~aside)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +155,8 @@ class SampledQuantile(Fit):
     region : {"exact", "anytime"}
         Kind of the confidence regions.
     bounds, held_out : ndarrays of shapes (J, n) and (J, n')
-        Largest scores of the items, and of those set aside, over their regions: one row per value of `DELTAS`.
+        Largest scores of the items, and of those set aside, over their regions: one row per value
+        of `DELTAS`.
     weights, features : ndarrays of shapes (n,) and (n, d) or None
         As in `Quantile`.
     """
@@ -131,18 +168,32 @@ class SampledQuantile(Fit):
     features: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if self.bounds.ndim != 2 or self.held_out.ndim != 2 or {len(self.bounds), len(self.held_out)} != {len(DELTAS)}:
-            raise ValueError(f"bounds and held_out must have {len(DELTAS)} rows, one per value of delta.")
+        if (
+            self.bounds.ndim != 2
+            or self.held_out.ndim != 2
+            or {len(self.bounds), len(self.held_out)} != {len(DELTAS)}
+        ):
+            raise ValueError(
+                f"bounds and held_out must have {len(DELTAS)} rows, one per value of delta."
+            )
         check_choice(self.region, "region", REGIONS)
         self._quantile(0)  # validates weights and features
 
-    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
+    def threshold(
+        self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
+    ) -> FloatArray:
         """Return the quantiles for the δ with the smallest threshold of the items set aside, (N,)."""
         levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
-        n, size = self.bounds.shape[1], self.held_out.shape[1]
-        feasible = [row for row, level in enumerate(levels) if level * (n + 1) >= 1] or [len(DELTAS) - 1]
+        n = self.bounds.shape[1]
+        size = self.held_out.shape[1]
+        feasible = [row for row, level in enumerate(levels) if level * (n + 1) >= 1] or [
+            len(DELTAS) - 1
+        ]
         places = [math.ceil(size * (1 - levels[row])) - 1 for row in feasible]
-        found = [self._sorted[row, place] if size else 0.0 for row, place in zip(feasible, places, strict=True)]
+        found = [
+            self._sorted[row, place] if size else 0.0
+            for row, place in zip(feasible, places, strict=True)
+        ]
         return self._quantile(feasible[int(np.argmin(found))]).threshold(alpha, prediction, columns)
 
     def _quantile(self, row: int) -> Quantile:
@@ -163,14 +214,14 @@ class SampledQuantile(Fit):
 def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> FloatArray:
     r"""Return lower confidence limits, simultaneous for all classes with probability at least 1 − δ, (n, K).
 
-    ``"exact"`` (Clopper and Pearson, 1934): $l_k$ is the δ/K-quantile of $\mathrm{Beta}(n_k, m - n_k + 1)$ and 0
-    without votes, so $P(\lambda_k < l_k) \le \delta / K$ for each class.
+    ``"exact"`` (Clopper and Pearson, 1934): $l_k$ is the δ/K-quantile of $\mathrm{Beta}(n_k, m -
+    n_k + 1)$ and 0 without votes, so $P(\lambda_k < l_k) \le \delta / K$ for each class.
 
-    ``"anytime"`` (Lindon and Malek, *Anytime-valid inference for multinomial count data*, 2022): the likelihood of the
-    votes under a uniform mixture of distributions, divided by that under λ, is a martingale with mean one, and ever
-    exceeds 1 / δ with probability at most δ (Ville). Otherwise $KL(\hat\lambda \| \lambda) \le \rho$ with
-    $\rho = (\log \hat\lambda^n - \log \bar p(n) - \log \delta) / m$ for any stopping rule; the limits are the lower
-    envelope of this set.
+    ``"anytime"`` (Lindon and Malek, *Anytime-valid inference for multinomial count data*, 2022):
+    the likelihood of the votes under a uniform mixture of distributions, divided by that under λ,
+    is a martingale with mean one, and ever exceeds 1 / δ with probability at most δ (Ville).
+    Otherwise $KL(\hat\lambda \| \lambda) \le \rho$ with $\rho = (\log \hat\lambda^n - \log \bar
+    p(n) - \log \delta) / m$ for any stopping rule; the limits are the lower envelope of this set.
 
     Examples
     --------
@@ -180,15 +231,24 @@ def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> Flo
     >>> lower_limits(np.array([[90.0, 10.0]]), 0.1, "anytime").round(3)
     array([[0.781, 0.032]])
     """
-    votes, n_classes = counts.sum(axis=1, keepdims=True), counts.shape[1]
+    votes = counts.sum(axis=1, keepdims=True)
+    n_classes = counts.shape[1]
     if region == "exact":
-        limits = betaincinv(np.maximum(counts, 1.0), np.maximum(votes - counts, 0.0) + 1.0, delta / n_classes)
+        limits = betaincinv(
+            np.maximum(counts, 1.0), np.maximum(votes - counts, 0.0) + 1.0, delta / n_classes
+        )
         return np.where(counts > 0, limits, 0.0)
     shares = counts / votes
-    mixture = gammaln(n_classes) - gammaln(votes + n_classes) + gammaln(1.0 + counts).sum(axis=1, keepdims=True)
+    mixture = (
+        gammaln(n_classes)
+        - gammaln(votes + n_classes)
+        + gammaln(1.0 + counts).sum(axis=1, keepdims=True)
+    )
     radius = (xlogy(counts, shares).sum(axis=1, keepdims=True) - mixture - np.log(delta)) / votes
 
-    def inside(p: FloatArray) -> BoolArray:  # share · log(share / p) + (1 − share) · log((1 − share) / (1 − p)) ≤ ρ
+    def inside(
+        p: FloatArray,
+    ) -> BoolArray:  # share · log(share / p) + (1 − share) · log((1 − share) / (1 − p)) ≤ ρ
         return np.asarray(rel_entr(shares, p) + rel_entr(1.0 - shares, 1.0 - p) <= radius)
 
     return bisect(inside, np.zeros_like(shares), shares, steps=60)[0]

@@ -11,7 +11,12 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import freeze
 from credalset.calibration.base import ThresholdCalibration, as_level, read_items
-from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
+from credalset.calibration.levels import (
+    CoverageDistribution,
+    conformal_rank,
+    pac_rank,
+    score_at_rank,
+)
 from credalset.calibration.noise import Columns, Fit, Noise, NoNoise
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
@@ -24,11 +29,12 @@ from credalset.votes.names import item_names, join_names, per_item
 class Calibration(ThresholdCalibration[CredalSet]):
     """Calibrated score that predicts credal sets at any miscoverage rate α; returned by `conformalize`.
 
-    For a new item that is exchangeable with the calibration items, the set at level α contains the *recorded* label
-    distribution (the shares of the votes that would be recorded for the item) with probability at least 1 − α, for any
-    model and any distribution of the data. With a noise model, the set contains the *true* label distribution with
-    probability at least 1 − α under the assumptions of that model. The attribute ``guarantee`` states what is covered
-    and under which assumptions.
+    For a new item that is exchangeable with the calibration items, the set at level α contains the
+    *recorded* label distribution (the shares of the votes that would be recorded for the item) with
+    probability at least 1 − α, for any model and any distribution of the data. With a noise model,
+    the set contains the *true* label distribution with probability at least 1 − α under the
+    assumptions of that model. The attribute ``guarantee`` states what is covered and under which
+    assumptions.
 
     Attributes
     ----------
@@ -65,9 +71,9 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
     def threshold(self, alpha: float = 0.1) -> float:
         """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.
 
-        The threshold is ``+inf``, with a warning, if n is too small for this level. The set is then the whole
-        simplex. A calibration with groups, weights or `UnbiasedVotes` has no single threshold and raises a
-        ``ValueError``.
+        The threshold is ``+inf``, with a warning, if n is too small for this level. The set is then
+        the whole simplex. A calibration with groups, weights or `UnbiasedVotes` has no single
+        threshold and raises a ``ValueError``.
 
         Parameters
         ----------
@@ -82,8 +88,8 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         level = as_level(alpha)
         if not self.fitted.is_uniform:
             raise ValueError(
-                "thresholds differ between items in this calibration. Use thresholds(prediction, alpha), with the "
-                "groups and weights of the items if it has them."
+                "thresholds differ between items in this calibration. Use thresholds(prediction, "
+                "alpha), with the groups and weights of the items if it has them."
             )
         stand_in = np.full((1, self.n_classes), 1.0 / self.n_classes)
         return float(self.fitted.thresholds(level, self.score, stand_in)[0])
@@ -96,11 +102,12 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
     ) -> FloatArray:
         r"""Return the conformal p-value of each candidate distribution.
 
-        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α if and only if
-        its p-value exceeds α. The level is read as a decimal fraction: both ``0.1`` and ``1 - 0.9`` mean exactly 1/10.
+        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at
+        level α if and only if its p-value exceeds α. The level is read as a decimal fraction: both
+        ``0.1`` and ``1 - 0.9`` mean exactly 1/10.
 
-        With groups, n is the number of items of the same group. With weights,
-        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model or with
+        With groups, n is the number of items of the same group. With weights, $p = (w_{new} +
+        \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model or with
         `Conditional` have no p-values.
 
         Parameters
@@ -127,19 +134,22 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         """
         if not isinstance(self.noise, NoNoise) or self.features is not None:
             self._refuse("p_values", "noise model or features")
-        checked, items = self.check(prediction), item_names(prediction)
+        checked = self.check(prediction)
+        items = item_names(prediction)
         candidates = self.read_labels(distribution, "distribution", prediction).distributions
         self.score.check_pairs(checked, candidates, "distribution")
         values = self.score.evaluate_rows(checked, candidates)[:, None]
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
         return self.fitted.p_values(values, self.score, checked, *new)[:, 0]
 
-    def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
+    def coverage_distribution(
+        self, alpha: float = 0.1, *, group: Any = None
+    ) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
-        Items must be independent and scores must have no ties; with ties the coverage is larger. With groups, n is the
-        number of calibration items in ``group``. Calibrations with a noise model, weights or `Conditional` raise a
-        ``ValueError``.
+        Items must be independent and scores must have no ties; with ties the coverage is larger.
+        With groups, n is the number of calibration items in ``group``. Calibrations with a noise
+        model, weights or `Conditional` raise a ``ValueError``.
 
         Parameters
         ----------
@@ -163,9 +173,13 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         """
         level = as_level(alpha)
         if group is None and self.groups is not None:
-            raise ValueError("group is missing, and coverage differs between groups. Pass the key of one group.")
+            raise ValueError(
+                "group is missing, and coverage differs between groups. Pass the key of one group."
+            )
         if group is not None and group not in (self.groups or ()):
-            raise ValueError(f"group must be one of {join_names(self.groups or ())}, but is {group!r}.")
+            raise ValueError(
+                f"group must be one of {join_names(self.groups or ())}, but is {group!r}."
+            )
         if not isinstance(self.noise, NoNoise) or self.fitted.weighted or self.features is not None:
             self._refuse("coverage_distribution", "noise model, weights or features")
         n = self.fitted.size(0 if self.groups is None else self.groups.index(group))
@@ -174,9 +188,10 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
     def pac_threshold(self, alpha: float, delta: float) -> float:
         """Return a threshold whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
 
-        The threshold that `threshold` returns covers 1 − α on average over calibration sets, and slightly less for
-        about half of them. This threshold is larger. Use it with ``calibration.score.region(prediction, threshold)``.
-        Calibrations with a noise model, groups, weights or `Conditional` raise a ``ValueError``.
+        The threshold that `threshold` returns covers 1 − α on average over calibration sets, and
+        slightly less for about half of them. This threshold is larger. Use it with
+        ``calibration.score.region(prediction, threshold)``. Calibrations with a noise model,
+        groups, weights or `Conditional` raise a ``ValueError``.
 
         Parameters
         ----------
@@ -195,24 +210,29 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         value = score_at_rank(self.scores, pac_rank(len(self), alpha, delta))
         if np.isinf(value):
             warn(
-                f"the threshold is infinite, because {len(self)} calibration items are too few for alpha={alpha} and "
+                f"the threshold is infinite, because {len(self)} calibration items are too few "
+                f"for alpha={alpha} and "
                 f"delta={delta}, or have infinite scores. Add data, or raise alpha or delta."
             )
         return value
 
     def _refuse(self, what: str, uses: str) -> NoReturn:
         raise ValueError(
-            f"{what} is defined for calibrations without {uses}. Use predict_set(...).contains(...) instead."
+            f"{what} is defined for calibrations without {uses}. Use "
+            "predict_set(...).contains(...) instead."
         )
 
 
-def name_sets(sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> CredalSet:
+def name_sets(
+    sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any, ...] | None
+) -> CredalSet:
     """Name the classes and items of predicted sets, and warn of empty sets."""
     n_empty = int(sets.is_empty().sum())
     if n_empty:
         warn(
-            f"{n_empty} of {len(sets)} credal sets are empty: every distribution scores above the threshold for these "
-            "predictions. The coverage guarantee still holds on average. Find them with sets.is_empty()."
+            f"{n_empty} of {len(sets)} credal sets are empty: every distribution scores above the "
+            "threshold for these predictions. The coverage guarantee still holds on average. "
+            "Find them with sets.is_empty()."
         )
     return replace(sets, classes=classes, items=items)
 
@@ -229,34 +249,37 @@ def conformalize(
 ) -> Calibration:
     """Calibrate a score on items that the model was not trained on.
 
-    For a new item that is exchangeable with these items, the predicted set contains the recorded label distribution
-    (the shares of the votes that would be recorded) with probability at least 1 − α. With a noise model, the set
-    contains the true label distribution with this probability under the assumptions of the model.
+    For a new item that is exchangeable with these items, the predicted set contains the recorded
+    label distribution (the shares of the votes that would be recorded) with probability at least 1
+    − α. With a noise model, the set contains the true label distribution with this probability
+    under the assumptions of the model.
 
     Parameters
     ----------
     prediction : array of shape (n, K)
         Predicted distributions, or Dirichlet concentrations (≥ 1) for a second-order score.
     labels : array of shape (n, K) or Annotations
-        Label distributions (rows sum to one) or annotation counts (whole numbers). If both have names (the index and
-        columns of a data frame, or the items and classes of `Annotations`), rows and columns are matched with those of
-        the predictions by name, otherwise by position.
+        Label distributions (rows sum to one) or annotation counts (whole numbers). If both have
+        names (the index and columns of a data frame, or the items and classes of `Annotations`),
+        rows and columns are matched with those of the predictions by name, otherwise by position.
     score : str or Score
-        ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``, ``"intervals"``,
-        ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet concentrations; or an object from
-        `credalset.scores`.
+        ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``,
+        ``"intervals"``, ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet
+        concentrations; or an object from `credalset.scores`.
     classes : sequence, optional
-        Names of the classes in column order. By default they are those of the columns of a data frame or of
-        `Annotations`. The columns of later predictions are matched with these names.
+        Names of the classes in column order. By default they are those of the columns of a data
+        frame or of `Annotations`. The columns of later predictions are matched with these names.
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
-        Noise model, to cover the true label distribution, from which the votes are drawn, instead of the recorded one.
+        Noise model, to cover the true label distribution, from which the votes are drawn, instead
+        of the recorded one.
     groups : sequence of n keys, "predicted" or Conditional, optional
-        Groups within which coverage is guaranteed. ``"predicted"`` groups items by the class with the largest predicted
-        probability. Other keys must also be passed to ``predict_set`` for new items. The sets of a group with fewer
-        than about 1 / α items are the whole simplex, with a warning. Pass overlapping groups or numeric features as
-        ``Conditional(features)``.
+        Groups within which coverage is guaranteed. ``"predicted"`` groups items by the class with
+        the largest predicted probability. Other keys must also be passed to ``predict_set`` for new
+        items. The sets of a group with fewer than about 1 / α items are the whole simplex, with a
+        warning. Pass overlapping groups or numeric features as ``Conditional(features)``.
     weights : array of shape (n,), optional
-        Likelihood ratios, for new items with a different distribution of features (covariate shift).
+        Likelihood ratios, for new items with a different distribution of features (covariate
+        shift).
 
     Returns
     -------
@@ -278,10 +301,14 @@ def conformalize(
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
     fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns))
     scores = chosen.evaluate_rows(checked, found.distributions)
-    return Calibration(chosen, scores, chosen.n_classes(checked), fitted, found.classes, found.items)
+    return Calibration(
+        chosen, scores, chosen.n_classes(checked), fitted, found.classes, found.items
+    )
 
 
-def fit_thresholds(score: Score, prediction: Prediction, labels: Any, options: Options) -> Thresholds:
+def fit_thresholds(
+    score: Score, prediction: Prediction, labels: Any, options: Options
+) -> Thresholds:
     """Fit the noise model to valid items, separately in each group."""
     options.noise.check_score(score, prediction)
 

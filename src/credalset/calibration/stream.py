@@ -48,19 +48,22 @@ class StreamStep(NamedTuple):
 class Stream:
     r"""Predict adaptive sets for a stream of labelled items, and test whether items are exchangeable.
 
-    The sets contain the *recorded* label distribution (the shares of the votes that were recorded) for a share 1 − α of
-    the items in the long run, for any data. The guarantee does not extend to the true label distribution.
+    The sets contain the *recorded* label distribution (the shares of the votes that were recorded)
+    for a share 1 − α of the items in the long run, for any data. The guarantee does not extend to
+    the true label distribution.
 
-    *Adaptive conformal inference* (Gibbs and Candès, 2021) predicts sets at a level that changes after each item,
-    $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. An item is a miss if its set does not contain its
-    recorded label distribution. For any data, the share of misses among the first T items differs from α by at most
-    $(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)$.
+    *Adaptive conformal inference* (Gibbs and Candès, 2021) predicts sets at a level that changes
+    after each item, $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. An item is a
+    miss if its set does not contain its recorded label distribution. For any data, the share of
+    misses among the first T items differs from α by at most $(\max(\alpha, 1 - \alpha) + \gamma) /
+    (\gamma T)$.
 
-    *The alarm* is a conformal test martingale, the "simple jumper" (Vovk et al., 2021). Each item has a p-value, the
-    randomised rank of its score among all earlier scores. While items are exchangeable with the calibration items, the
-    p-values are independent and uniform. The martingale starts with capital 1 and bets against this hypothesis. Under
-    the hypothesis, it ever reaches c with probability at most 1 / c (Ville's inequality). The alarm is raised at
-    1 / ``false_alarm``, so a false alarm has probability at most ``false_alarm``.
+    *The alarm* is a conformal test martingale, the "simple jumper" (Vovk et al., 2021). Each item
+    has a p-value, the randomised rank of its score among all earlier scores. While items are
+    exchangeable with the calibration items, the p-values are independent and uniform. The
+    martingale starts with capital 1 and bets against this hypothesis. Under the hypothesis, it ever
+    reaches c with probability at most 1 / c (Ville's inequality). The alarm is raised at 1 /
+    ``false_alarm``, so a false alarm has probability at most ``false_alarm``.
 
     Parameters
     ----------
@@ -69,7 +72,8 @@ class Stream:
     alpha : float
         Target share of misses, in (0, 1).
     gamma : float
-        Step size of the level, above 0. With a larger step the level reacts faster and fluctuates more.
+        Step size of the level, above 0. With a larger step the level reacts faster and fluctuates
+        more.
     false_alarm : float
         Largest probability that the alarm is ever raised while items are exchangeable.
     random_state : int
@@ -78,7 +82,8 @@ class Stream:
     Attributes
     ----------
     level : float
-        Miscoverage level for the next item. At 0 or below, the set is the whole simplex; at 1 or above, it is empty.
+        Miscoverage level for the next item. At 0 or below, the set is the whole simplex; at 1 or
+        above, it is empty.
     n_items : int
         Number of items seen.
     n_missed : int
@@ -113,30 +118,52 @@ class Stream:
     def __post_init__(self) -> None:
         if not isinstance(self.calibration, Calibration):
             raise TypeError(
-                f"calibration must be a Calibration, but is {self.calibration!r}. Use conformalize; cross-conformal "
+                f"calibration must be a Calibration, but is {self.calibration!r}. Use "
+                "conformalize; cross-conformal "
                 "sets have no p-value per item, which the alarm needs."
             )
         fitted = self.calibration.fitted
-        if fitted.weighted or fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
-            raise ValueError("calibration must not have weights, features or groups by keys. Calibrate without them.")
+        if (
+            fitted.weighted
+            or fitted.features is not None
+            or (fitted.groups is not None and not fitted.predicted)
+        ):
+            raise ValueError(
+                "calibration must not have weights, features or groups by keys. Calibrate "
+                "without them."
+            )
         self.alpha = as_probability(self.alpha, "alpha")
         self.gamma = as_finite(self.gamma, "gamma")
         if self.gamma <= 0:
             raise ValueError(f"gamma must be above 0, but is {self.gamma!r}. Try 0.01.")
         self.false_alarm = as_probability(self.false_alarm, "false_alarm")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
-            raise TypeError(f"random_state must be a whole number of at least 0, but is {self.random_state!r}.")
+        if (
+            isinstance(self.random_state, bool)
+            or not isinstance(self.random_state, int)
+            or self.random_state < 0
+        ):
+            raise TypeError(
+                f"random_state must be a whole number of at least 0, but is {self.random_state!r}."
+            )
         self._resume(self.alpha, 0, 1.0, np.full(len(SLOPES), 1.0 / len(SLOPES)), np.empty(0))
 
-    def _resume(self, level: float, n_missed: int, peak: float, stakes: FloatArray, seen: FloatArray) -> None:
+    def _resume(
+        self, level: float, n_missed: int, peak: float, stakes: FloatArray, seen: FloatArray
+    ) -> None:
         """Set the state of a stream that has seen scores in this order, after checking it."""
-        self.level, self.peak = as_finite(level, "level"), as_finite(peak, "peak", minimum=1.0)
-        is_capital = stakes.shape == SLOPES.shape and np.isfinite(stakes).all() and (stakes >= 0).all()
+        self.level = as_finite(level, "level")
+        self.peak = as_finite(peak, "peak", minimum=1.0)
+        is_capital = (
+            stakes.shape == SLOPES.shape and np.isfinite(stakes).all() and (stakes >= 0).all()
+        )
         if seen.ndim != 1 or np.isnan(seen).any() or not 0 <= n_missed <= len(seen):
-            raise ValueError("seen must hold one score per item, and n_missed be at most their number.")
+            raise ValueError(
+                "seen must hold one score per item, and n_missed be at most their number."
+            )
         if not is_capital:
             raise ValueError(f"stakes must hold {len(SLOPES)} finite numbers, none negative.")
-        self.n_missed, self._stakes = n_missed, stakes
+        self.n_missed = n_missed
+        self._stakes = stakes
         self._seen: list[float] = seen.tolist()  # in order of arrival
         self._sorted: list[float] = sorted([*self.calibration.scores.tolist(), *self._seen])
 
@@ -206,8 +233,12 @@ class Stream:
         save(self, path)
 
     def _to_store(self) -> dict[str, Any]:
-        names, seen = [*(each.name for each in fields(self)), "level", "n_missed", "peak"], np.array(self._seen, float)
-        return {name: getattr(self, name) for name in names} | {"stakes": self._stakes, "seen": seen}
+        names = [*(each.name for each in fields(self)), "level", "n_missed", "peak"]
+        seen = np.array(self._seen, float)
+        return {name: getattr(self, name) for name in names} | {
+            "stakes": self._stakes,
+            "seen": seen,
+        }
 
     @classmethod
     def _from_store(
@@ -253,8 +284,13 @@ class Stream:
         if level <= self.calibration.noise.spent:
             return np.full(len(prediction), math.inf)
         # The user did not choose this level, so there are no warnings.
-        return self.calibration.fitted.thresholds(level, self.calibration.score, prediction, quiet=True)
+        return self.calibration.fitted.thresholds(
+            level, self.calibration.score, prediction, quiet=True
+        )
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"
-        return f"Stream: {plural(self.n_items, 'item')}, {self.n_missed} missed, level {self.level:.4g}, {state}"
+        return (
+            f"Stream: {plural(self.n_items, 'item')}, {self.n_missed} missed, level "
+            f"{self.level:.4g}, {state}"
+        )

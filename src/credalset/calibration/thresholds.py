@@ -30,9 +30,11 @@ from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.votes.names import as_names, join_names
 
-#: every noise model, by name; `credalset.io.store` saves these, and the `Fit` classes of their files
+#: every noise model, by name; `credalset.io.store` saves these, and the `Fit` classes of their
+#: files
 NOISES: dict[str, type[Noise]] = {
-    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
+    model.name: model
+    for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
 }
 #: the value of ``groups`` for the most probable class of the (mean) predicted distribution
 PREDICTED = "predicted"
@@ -41,7 +43,11 @@ PREDICTED = "predicted"
 def named_noises() -> list[str]:
     """Return the models that can be given by name, in Python and on the command line: all parameters have defaults."""
     models = {name: fields(model) for name, model in NOISES.items() if model is not NoNoise}  # type: ignore[arg-type]
-    return [name for name, found in models.items() if not any(field.default is MISSING for field in found)]
+    return [
+        name
+        for name, found in models.items()
+        if not any(field.default is MISSING for field in found)
+    ]
 
 
 def as_noise(noise: Any) -> Noise:
@@ -57,7 +63,9 @@ def as_noise(noise: Any) -> Noise:
     if isinstance(noise, str) and noise in named_noises():
         return NOISES[noise]()
     if not isinstance(noise, Noise):
-        models = ", ".join(f"{model.__name__}(...)" for model in NOISES.values() if model is not NoNoise)
+        models = ", ".join(
+            f"{model.__name__}(...)" for model in NOISES.values() if model is not NoNoise
+        )
         raise TypeError(f"noise must be one of {models} or None, but is {noise!r}.")
     return noise
 
@@ -87,26 +95,40 @@ class Options(NamedTuple):
 
     @classmethod
     def read(
-        cls, n: int, noise: Any = None, groups: Any = None, weights: Any = None, *, cross: bool = False
+        cls,
+        n: int,
+        noise: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+        *,
+        cross: bool = False,
     ) -> Options:
         """Check the options of n items, refusing those without a proof."""
-        model, predicted = as_noise(noise), isinstance(groups, str) and groups == PREDICTED
+        model = as_noise(noise)
+        predicted = isinstance(groups, str) and groups == PREDICTED
         features = groups if isinstance(groups, Conditional) else None
         has_groups = groups is not None and features is None
-        check_supported(model, groups=has_groups, weights=weights is not None, features=features, cross=cross)
+        check_supported(
+            model, groups=has_groups, weights=weights is not None, features=features, cross=cross
+        )
         if cross and (features is not None or predicted):
             raise ValueError(
-                "groups must be one key per item for cross-conformal sets, but are features or the predicted class, "
-                "which differs between the models of the folds. Pass keys that do not depend on a model."
+                "groups must be one key per item for cross-conformal sets, but are features or "
+                "the predicted class, which differs between the models of the folds. Pass keys "
+                "that do not depend on a model."
             )
         if features is not None and len(features) != n:
-            raise ValueError(f"groups must hold one row of features per item ({n}), but holds {len(features)}.")
+            raise ValueError(
+                f"groups must hold one row of features per item ({n}), but holds {len(features)}."
+            )
         keys = item_keys(groups, n) if has_groups and not predicted else None
         ratios = None if weights is None else as_weights(weights, n)
         if features is None:
             return cls(model, keys, predicted, Columns(ratios))
         return cls(
-            model, columns=Columns(ratios, features.features), names=features.names or tuple(range(features.shape[1]))
+            model,
+            columns=Columns(ratios, features.features),
+            names=features.names or tuple(range(features.shape[1])),
         )
 
 
@@ -127,7 +149,8 @@ class Thresholds:
     predicted : bool
         Whether groups are the predicted classes.
     features : tuple or None
-        Names of the features that thresholds depend on (0, 1, … if they have none), with `Conditional`.
+        Names of the features that thresholds depend on (0, 1, … if they have none), with
+        `Conditional`.
     weighted : bool
         Whether items have likelihood ratios.
     """
@@ -142,16 +165,31 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         n_fits = 1 if self.groups is None else len(self.groups)
-        is_numbered = self.codes.ndim == 1 and np.array_equal(np.unique(self.codes), np.arange(n_fits))
-        if len(self.fits) != n_fits or not is_numbered or len(set(self.groups or ())) != len(self.groups or ()):
-            raise ValueError("fits, codes and groups must agree: one fit per group, and at least one item of each.")
-        is_even = all(getattr(fit, "features", None) is not None for fit in self.fits) == (self.features is not None)
+        is_numbered = self.codes.ndim == 1 and np.array_equal(
+            np.unique(self.codes), np.arange(n_fits)
+        )
+        if (
+            len(self.fits) != n_fits
+            or not is_numbered
+            or len(set(self.groups or ())) != len(self.groups or ())
+        ):
+            raise ValueError(
+                "fits, codes and groups must agree: one fit per group, and at least one item of "
+                "each."
+            )
+        is_even = all(getattr(fit, "features", None) is not None for fit in self.fits) == (
+            self.features is not None
+        )
         if not is_even or (self.groups is not None and self.features is not None):
             raise ValueError("features must be those of the fits, without groups.")
 
     @classmethod
     def build(
-        cls, options: Options, score: Score, prediction: Prediction, fit: Callable[[Any, Columns], Fit]
+        cls,
+        options: Options,
+        score: Score,
+        prediction: Prediction,
+        fit: Callable[[Any, Columns], Fit],
     ) -> Thresholds:
         """Split the items into groups and fit each: ``fit(rows, columns)``."""
         keys = predicted_classes(score, prediction) if options.predicted else options.keys
@@ -163,8 +201,11 @@ class Thresholds:
         for code in range(len(position)):
             rows = codes == code
             fits.append(fit(rows, options.columns.take(rows)))
-        groups, weighted = None if keys is None else tuple(position), options.columns.weights is not None
-        return cls(options.noise, tuple(fits), codes, groups, options.predicted, options.names, weighted)
+        groups = None if keys is None else tuple(position)
+        weighted = options.columns.weights is not None
+        return cls(
+            options.noise, tuple(fits), codes, groups, options.predicted, options.names, weighted
+        )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -176,13 +217,20 @@ class Thresholds:
             within = "each group of the features, and after every shift by a combination of them"
             known = replace(known, within=within)
         if self.weighted:
-            known = replace(known, items=f"{known.items} except for a known shift of their features")
+            known = replace(
+                known, items=f"{known.items} except for a known shift of their features"
+            )
         return known
 
     @property
     def is_uniform(self) -> bool:
         """Whether every item has the same threshold."""
-        return self.groups is None and self.features is None and not self.weighted and not self.noise.varies
+        return (
+            self.groups is None
+            and self.features is None
+            and not self.weighted
+            and not self.noise.varies
+        )
 
     def size(self, code: int = 0) -> int:
         """Return the number of calibration items of a fit."""
@@ -210,24 +258,40 @@ class Thresholds:
         return result
 
     def p_values(
-        self, values: FloatArray, score: Score, prediction: Prediction, groups: Any = None, weights: Any = None
+        self,
+        values: FloatArray,
+        score: Score,
+        prediction: Prediction,
+        groups: Any = None,
+        weights: Any = None,
     ) -> FloatArray:
         """Return the conformal p-values of scores (N, M) of new items; one for groups without calibration items."""
         codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.ones(values.shape)
         for code in np.unique(codes[codes >= 0]):
-            rows, fit = codes == code, self.fits[code]
+            rows = codes == code
+            fit = self.fits[code]
             assert isinstance(fit, Quantile)
             new = columns.take(rows).weights
-            result[rows] = np.stack([fit.p_values(column, new) for column in values[rows].T], axis=1)
+            result[rows] = np.stack(
+                [fit.p_values(column, new) for column in values[rows].T], axis=1
+            )
         return result
 
-    def read_new(self, score: Score, prediction: Prediction, groups: Any, weights: Any) -> tuple[IntArray, Columns]:
+    def read_new(
+        self, score: Score, prediction: Prediction, groups: Any, weights: Any
+    ) -> tuple[IntArray, Columns]:
         """Return the fit of each new item, −1 for unknown groups, and its weight and features."""
         n = len(prediction)
         if (weights is None) == self.weighted:
-            state = "missing, but the calibration is weighted. Pass likelihood ratios of the new items"
-            state = state if self.weighted else "given, but the calibration has none. Pass weights to conformalize too"
+            state = (
+                "missing, but the calibration is weighted. Pass likelihood ratios of the new items"
+            )
+            state = (
+                state
+                if self.weighted
+                else "given, but the calibration has none. Pass weights to conformalize too"
+            )
             raise ValueError(f"weights is {state}.")
         ratios = None if weights is None else as_weights(weights, n)
         codes = np.zeros(n, dtype=np.int64)
@@ -244,19 +308,29 @@ class Thresholds:
         if self.features is not None:
             return None
         if self.groups is None or self.predicted:
-            if groups is not None and not (self.predicted and isinstance(groups, str) and groups == PREDICTED):
-                state = "they follow from the prediction" if self.predicted else "the calibration has none"
+            if groups is not None and not (
+                self.predicted and isinstance(groups, str) and groups == PREDICTED
+            ):
+                state = (
+                    "they follow from the prediction"
+                    if self.predicted
+                    else "the calibration has none"
+                )
                 raise ValueError(f"groups was given, but {state}. Omit groups.")
             return predicted_classes(score, prediction) if self.predicted else None
         if groups is None:
-            raise ValueError("groups is missing, but thresholds differ between groups. Pass a key per item.")
+            raise ValueError(
+                "groups is missing, but thresholds differ between groups. Pass a key per item."
+            )
         return item_keys(groups, len(prediction))
 
     def warn_unseen(self, groups: Any) -> None:
         """Warn of keys that no calibration item has, which may be misspelt."""
         if self.groups is None or groups is None or isinstance(groups, str):
             return
-        unseen = [key for key in dict.fromkeys(item_keys(groups, len(groups))) if key not in self.groups]
+        unseen = [
+            key for key in dict.fromkeys(item_keys(groups, len(groups))) if key not in self.groups
+        ]
         if unseen:
             warn(
                 f"groups holds {join_names(unseen)}, which no calibration item has; known are "
@@ -270,26 +344,46 @@ class Thresholds:
             return
         sizes = {int(code): self.size(code) for code in np.unique(codes[infinite])}
         small = [code for code, n in sizes.items() if float(alpha) < self.noise.smallest_alpha(n)]
-        unbounded = sum(int(np.isposinf(getattr(self.fits[code], "scores", np.empty(0))).sum()) for code in sizes)
-        reason = "the items and votes are too few for this level. Add data, raise alpha, or use a bounded score"
+        unbounded = sum(
+            int(np.isposinf(getattr(self.fits[code], "scores", np.empty(0))).sum())
+            for code in sizes
+        )
+        reason = (
+            "the items and votes are too few for this level. Add data, raise alpha, or use "
+            "a bounded score"
+        )
         if small and self.groups is not None:
             named = join_names([self.groups[code] for code in small])
-            reason = f"{named} have too few calibration items. Add data, merge small groups, or raise alpha"
+            reason = (
+                f"{named} have too few calibration items. Add data, merge small groups, or "
+                "raise alpha"
+            )
         elif small:
             least = self.noise.smallest_alpha(sizes[small[0]])
-            reason = f"{sizes[small[0]]} calibration items allow no alpha below {least:.4g}. Add data, or raise alpha"
+            reason = (
+                f"{sizes[small[0]]} calibration items allow no alpha below {least:.4g}. Add "
+                "data, or raise alpha"
+            )
         elif unbounded:
             reason = (
-                f"{unbounded} calibration items have a predicted share of 0 for a label that people chose. Smooth the "
-                "predictions, 0.99 * prediction + 0.01 / n_classes, or use the score hellinger or tv"
+                f"{unbounded} calibration items have a predicted share of 0 for a label that "
+                "people chose. Smooth the predictions, 0.99 * prediction + 0.01 / n_classes, or "
+                "use the score hellinger or tv"
             )
-        warn(f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the whole simplex: {reason}.")
+        warn(
+            f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the "
+            f"whole simplex: {reason}."
+        )
 
     def describe(self) -> str:
         """Return the part of a calibration's description about noise, groups, features and weights."""
         parts = [] if isinstance(self.noise, NoNoise) else [f"noise {self.noise!r}"]
         parts += [] if self.groups is None else [f"{len(self.groups)} groups"]
-        parts += [] if self.features is None else [f"conditional on {', '.join(map(str, self.features[:5]))}"]
+        parts += (
+            []
+            if self.features is None
+            else [f"conditional on {', '.join(map(str, self.features[:5]))}"]
+        )
         parts += ["weighted"] if self.weighted else []
         return "".join(f", {part}" for part in parts)
 
@@ -308,10 +402,13 @@ def item_keys(groups: Any, n: int) -> list[Any]:
         raise ValueError(f"groups must hold one key per item ({n}), but holds {len(plain)}.")
     odd = [key for key in plain if not isinstance(key, Hashable)]
     if odd:
-        raise TypeError(f"groups must hold hashable keys such as text or numbers, but one is {odd[0]!r}.")
+        raise TypeError(
+            f"groups must hold hashable keys such as text or numbers, but one is {odd[0]!r}."
+        )
     missing = [row for row, key in enumerate(plain) if key is None or key != key]
     if missing:
         raise ValueError(
-            f"groups has no key in row {missing[0]}. Pass a key such as 'other' for items without a group."
+            f"groups has no key in row {missing[0]}. Pass a key such as 'other' for items "
+            "without a group."
         )
     return plain

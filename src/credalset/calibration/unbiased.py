@@ -21,33 +21,37 @@ from credalset.votes.names import Labels
 class UnbiasedVotes(Noise):
     r"""Noise model that covers the true label distribution under the assumption that votes are unbiased.
 
-    The assumption is $E[\tilde\lambda \,|\, x, \lambda] = \lambda$ for the recorded shares $\tilde\lambda$ of the votes
-    and the true distribution λ, also given all other items and their votes. It holds if annotators are drawn anew for
-    each item. It does not hold if the same few annotators vote on all items: coverage can then be far below 1 − α.
-    Items may have any number of votes, and the annotators of an item need not be independent of each other.
+    The assumption is $E[\tilde\lambda \,|\, x, \lambda] = \lambda$ for the recorded shares
+    $\tilde\lambda$ of the votes and the true distribution λ, also given all other items and their
+    votes. It holds if annotators are drawn anew for each item. It does not hold if the same few
+    annotators vote on all items: coverage can then be far below 1 − α. Items may have any number of
+    votes, and the annotators of an item need not be independent of each other.
 
-    For a score f that is convex in λ, the mean score of the votes is at least the score of λ (Jensen's inequality).
-    With $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the
-    threshold
+    For a score f that is convex in λ, the mean score of the votes is at least the score of λ
+    (Jensen's inequality). With $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such
+    excess for the new prediction, the threshold
 
     $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
 
-    gives sets that contain the true λ of a new item, exchangeable with the calibration items, with probability at least
-    1 − α. Thresholds differ between items.
+    gives sets that contain the true λ of a new item, exchangeable with the calibration items, with
+    probability at least 1 − α. Thresholds differ between items.
 
     Parameters
     ----------
     s : float, optional
-        Number s above which scores count as excess, in the units of the score. Any number that does not depend on the
-        calibration items is valid. By default, s is the quantile that minimises q on items that are set aside.
+        Number s above which scores count as excess, in the units of the score. Any number that does
+        not depend on the calibration items is valid. By default, s is the quantile that minimises q
+        on items that are set aside.
     tuning : float
-        Share of the items that are set aside to choose s; by default every fifth item. Not used if ``s`` is given.
+        Share of the items that are set aside to choose s; by default every fifth item. Not used if
+        ``s`` is given.
 
     Notes
     -----
-    For a score that is infinite in some corner of the simplex, B(x) is infinite and the set is the whole simplex. This
-    holds for ``kl`` if a class is predicted with probability zero, and always for ``so`` and ``density``. The scores
-    ``tv``, ``ws``, ``inner``, ``hellinger``, ``brier`` and ``intervals`` are bounded.
+    For a score that is infinite in some corner of the simplex, B(x) is infinite and the set is the
+    whole simplex. This holds for ``kl`` if a class is predicted with probability zero, and always
+    for ``so`` and ``density``. The scores ``tv``, ``ws``, ``inner``, ``hellinger``, ``brier`` and
+    ``intervals`` are bounded.
 
     Examples
     --------
@@ -79,18 +83,22 @@ class UnbiasedVotes(Noise):
         instead = "Use AnnotatorSampling(delta)"
         return {
             "features": f"its thresholds are not quantiles. {instead}",
-            "cross": f"its proof needs one model for all items. {instead}, or split the data and conformalize",
+            "cross": f"its proof needs one model for all items. {instead}, or split the data and "
+            "conformalize",
         }
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
         """Refuse scores that are not convex in λ."""
         if not score.is_convex:
             raise ValueError(
-                f"UnbiasedVotes needs a score that is convex in the label distribution, but score is {score.name!r}. "
+                "UnbiasedVotes needs a score that is convex in the label distribution, but "
+                f"score is {score.name!r}. "
                 "Use AnnotatorSampling with this score, or a convex score such as kl."
             )
 
-    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
+    def fit(
+        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+    ) -> Fit:
         """Keep the scores of the votes, and separately those of the items set aside."""
         scores = self.bounds(score, prediction, labels)
         aside = set_aside(len(scores), self.tuning if self.s is None else 0.0)
@@ -125,10 +133,13 @@ class MeanExcess(Fit):
             raise ValueError("scores and held_out must hold one number per item.")
         as_weights(self.weights, len(self.scores))
 
-    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
+    def threshold(
+        self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
+    ) -> FloatArray:
         """Return the threshold of each new item, (N,)."""
         new = np.ones(len(prediction)) if columns.weights is None else columns.weights
-        s, counted = self._start(alpha), self.weights > 0
+        s = self._start(alpha)
+        counted = self.weights > 0
         total = (self.weights[counted] * np.maximum(self.scores[counted] - s, 0.0)).sum()
         largest = np.maximum(self.score.largest_score(prediction) - s, 0.0)
         worst = np.where(new > 0, new, 1.0) * largest * (new > 0)

@@ -25,10 +25,16 @@ from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3
 # of click, or of the copy of it in newer releases of typer
-ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+ClickException: Any = next(
+    each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
+)
 
 app = typer.Typer(
-    name="credalset", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=True
+    name="credalset",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
 )
 app.command("import")(import_votes)
 for _command in (agree, fit, calibrate, predict, check, report, plan, demo):
@@ -44,7 +50,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Credal sets with a coverage guarantee, from annotations and predictions."""
@@ -96,7 +105,10 @@ def _fail(sentence: str, code: int) -> int:
 
 def _about_file(error: OSError) -> str:
     if error.errno == errno.ENOSPC:  # whoever writes a file names it
-        return f"{error.filename or 'standard output'}: the disk is full. Existing files are unchanged."
+        return (
+            f"{error.filename or 'standard output'}: the disk is full. Existing files are "
+            "unchanged."
+        )
     if error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.filename}: {error.strerror}."

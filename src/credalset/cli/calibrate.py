@@ -23,9 +23,15 @@ def calibrate(
     out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
     score: Annotated[str, Option(help="Distance that shapes the sets: kl, tv, ws, …")] = "kl",
     hold_out: shared.HoldOut = 0.0,
-    noise: Annotated[str | None, Option(help=f"Cover the true distribution: {', '.join(named_noises())}.")] = None,
-    in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have: 0,1,2.")] = None,
-    method: Annotated[str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")] = "panel",
+    noise: Annotated[
+        str | None, Option(help=f"Cover the true distribution: {', '.join(named_noises())}.")
+    ] = None,
+    in_hand: Annotated[
+        str | None, Option(help="Numbers of votes that new items have: 0,1,2.")
+    ] = None,
+    method: Annotated[
+        str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")
+    ] = "panel",
     lead: Annotated[float | None, Option(help="Calibrate a voting policy with this lead.")] = None,
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
@@ -46,17 +52,26 @@ def calibrate(
     shared.check_output(out, overwrite, folder=True)
     if noise is not None and noise not in named_noises():
         raise ValueError(f"--noise must be one of {', '.join(named_noises())}, but is {noise!r}.")
-    policy = shared.given(lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes) or None
+    policy = (
+        shared.given(lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes)
+        or None
+    )
     if lead is None and policy:
-        raise ValueError("--max-votes, --futility and --initial-votes belong to a policy: give --lead too.")
-    reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
+        raise ValueError(
+            "--max-votes, --futility and --initial-votes belong to a policy: give --lead too."
+        )
+    reading = shared.Reading(
+        predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict
+    )
     pair = shared.read_pair(reading, votes, hold_out=hold_out, random_state=random_state)
     calibration: Any
     if in_hand is None and lead is None:
         calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
         calibration.thresholds(pair.inputs, **pair.extra)  # warns of infinite ones
     elif noise is not None or weights is not None:
-        raise ValueError("--noise and --weights cannot be combined with --in-hand or --lead. Leave them out.")
+        raise ValueError(
+            "--noise and --weights cannot be combined with --in-hand or --lead. Leave them out."
+        )
     else:
         numbers = None if in_hand is None else shared.split_numbers(in_hand, "in-hand", int)
         calibration = calibrate_in_hand(pair, score, numbers, method, policy, random_state)
@@ -73,7 +88,10 @@ def calibrate_in_hand(
     random_state: int,
 ) -> CrowdCalibration:
     """Fit a crowd model to some of the items and calibrate votes in hand, or a policy, on the others."""
-    from credalset.crowd import DirichletCrowd, VotingPolicy  # imports scikit-learn, which other commands do not need
+    from credalset.crowd import (
+        DirichletCrowd,
+        VotingPolicy,
+    )  # imports scikit-learn, which other commands do not need
 
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     some, others = np.split(order, [int(FIT_SIZE * len(order))])
@@ -82,9 +100,14 @@ def calibrate_in_hand(
     crowd = DirichletCrowd(random_state=random_state).fit(pair.inputs.iloc[some], pair.votes[some])
     groups = pair.extra.get("groups")
     items = (pair.inputs.iloc[others], pair.votes[others], score)
-    options: dict[str, Any] = {"groups": None if groups is None else groups[others], "random_state": random_state}
+    options: dict[str, Any] = {
+        "groups": None if groups is None else groups[others],
+        "random_state": random_state,
+    }
     if policy is not None:
         if in_hand is not None:
-            raise ValueError("--lead calibrates a policy as a whole and cannot be combined with --in-hand.")
+            raise ValueError(
+                "--lead calibrates a policy as a whole and cannot be combined with --in-hand."
+            )
         return VotingPolicy(crowd, **policy).conformalize(*items, **options)
     return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)

@@ -31,15 +31,21 @@ def check(
 ) -> None:
     """Test the coverage on held-out items.
 
-    Items that were used for training or calibration are left out. The exit code is 1 if coverage is too low, or if no
-    other items are left.
+    Items that were used for training or calibration are left out. The exit code is 1 if coverage is
+    too low, or if no other items are left.
     """
     model = shared.load_model(calibration, trusted)
-    reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
+    reading = shared.Reading(
+        predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict
+    )
     pair = shared.read_pair(reading, votes, model, votes_in_hand=votes_in_hand)
-    result = evaluate(model, pair.inputs, pair.votes, shared.split_numbers(alpha, "alpha"), **pair.extra)
+    result = evaluate(
+        model, pair.inputs, pair.votes, shared.split_numbers(alpha, "alpha"), **pair.extra
+    )
     if as_json:
-        shared.print_json("check", passed=result.passed, rows=list(result), groups=list(result.groups))
+        shared.print_json(
+            "check", passed=result.passed, rows=list(result), groups=list(result.groups)
+        )
     else:
         typer.echo(shared.visible(result))
     if not result.passed:
@@ -53,7 +59,9 @@ def report(
     out: Annotated[str, Option("--out", "-o", help="HTML file to write.")] = "report.html",
     alpha: shared.Alpha = 0.1,
     title: Annotated[str | None, Option(help="Heading of the page.")] = None,
-    texts: Annotated[str | None, Option(help="Column with the texts of the items, which the page shows.")] = None,
+    texts: Annotated[
+        str | None, Option(help="Column with the texts of the items, which the page shows.")
+    ] = None,
     votes_in_hand: shared.InHand = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
@@ -66,19 +74,25 @@ def report(
 ) -> None:
     """Write an HTML page: verdict, coverage, items, what to do.
 
-    Items that were used for training or calibration are left out. The exit code is 1 if no other items are left.
+    Items that were used for training or calibration are left out. The exit code is 1 if no other
+    items are left.
     """
     shared.check_output(out, overwrite)
     model = shared.load_model(calibration, trusted)
     extra = {"groups": groups, "weights": weights, "texts": texts}
     pair = shared.read_pair(
-        shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, votes_in_hand=votes_in_hand
+        shared.Reading(predictions, id, columns, extra, logits, strict),
+        votes,
+        model,
+        votes_in_hand=votes_in_hand,
     )
     options = {"alpha": alpha, "items": pair.items, "_command": shared.command_line(), **pair.extra}
     if groups is not None:
         import pandas as pd
 
-        options["groups"] = pd.Series(pair.extra["groups"], pair.items, name=groups)  # the page shows the name
+        options["groups"] = pd.Series(
+            pair.extra["groups"], pair.items, name=groups
+        )  # the page shows the name
     options |= {} if title is None else {"title": title}
     made = write_report(model, pair.inputs, pair.votes, out, **options)
     shared.say(f"{made.verdict.sentence}\nWrote {out}")

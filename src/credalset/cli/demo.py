@@ -35,7 +35,9 @@ credalset report calibration predictions.csv votes.parquet -o report.html"""
 
 
 def demo(
-    out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
+    out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path(
+        "demo-output"
+    ),
     n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
     random_state: Seed = 0,
 ) -> None:
@@ -46,22 +48,36 @@ def demo(
     with contextlib.chdir(out):
         _write_files(data)
         example = (
-            f"{data.texts[3]}\n  ({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
+            f"{data.texts[3]}\n  "
+            f"({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
         )
-        say.print(f"{n_items} synthetic messages to a shop, and what annotators call them:\n\n  {example}\n")
-        say.print(f"Some train a model ({FEW} votes each), some are the panel ({MANY} votes each), and half are new.")
+        say.print(
+            f"{n_items} synthetic messages to a shop, and what annotators call them:\n\n  "
+            f"{example}\n"
+        )
+        say.print(
+            f"Some train a model ({FEW} votes each), some are the panel ({MANY} votes "
+            "each), and half are new."
+        )
         say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
         _go(say)
         _show_item(say, data)
         _compare(say, data)
-        say.print(f"\nOpen the report in a browser: {Path('report.html').resolve().as_uri()}\n", style="bold")
+        say.print(
+            f"\nOpen the report in a browser: {Path('report.html').resolve().as_uri()}\n",
+            style="bold",
+        )
     say.print("The same with your own files:\n", style="bold")
     say.print("".join(f"  {line}\n" for line in OWN_FILES.splitlines()), end="")
 
 
 def _go(say: Console) -> None:
     """Run one command after the other on the files in the current folder."""
-    _heading(say, "1. Fit", "a model that predicts what annotators say. If you have a model, skip this step.")
+    _heading(
+        say,
+        "1. Fit",
+        "a model that predicts what annotators say. If you have a model, skip this step.",
+    )
     _run(say, "fit", "train.csv", "train-votes.csv", "-o", "model")
     _run(say, "predict", "model", "panel.csv", "-o", "panel-predicted.csv", "--ask", "prediction")
     keep = ("--ask", "prediction", "--keep", "text,channel")
@@ -69,9 +85,22 @@ def _go(say: Console) -> None:
 
     _heading(say, "2. Calibrate", "on the panel, for new messages with 0 to 10 votes.")
     numbers = ",".join(map(str, IN_HAND))
-    _run(say, "calibrate", "panel-predicted.csv", "panel-votes.csv", "-o", "calibration", "--in-hand", numbers)
+    _run(
+        say,
+        "calibrate",
+        "panel-predicted.csv",
+        "panel-votes.csv",
+        "-o",
+        "calibration",
+        "--in-hand",
+        numbers,
+    )
 
-    _heading(say, "3. Predict", "a credal set for each new message: without votes, and with three votes each.")
+    _heading(
+        say,
+        "3. Predict",
+        "a credal set for each new message: without votes, and with three votes each.",
+    )
     _run(say, "predict", "calibration", "new-predicted.csv", "-o", "sets.parquet")
     given = ("new-predicted.csv", "--votes-in-hand", "so-far.csv")
     _run(say, "predict", "calibration", *given, "-o", "sets-with-votes.parquet")
@@ -96,7 +125,9 @@ def _run(say: Console, *words: str) -> str:
     from credalset.cli.app import main
 
     say.print(f"$ credalset {shlex.join(words)}", style="cyan")
-    said, printed, own = io.StringIO(), io.StringIO(), sys.argv
+    said = io.StringIO()
+    printed = io.StringIO()
+    own = sys.argv
     sys.argv = ["credalset", *words]  # the report names the command that made it
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
@@ -105,7 +136,9 @@ def _run(say: Console, *words: str) -> str:
         sys.argv = own
     if code not in (0, 1):
         raise ValueError(said.getvalue().rpartition("error: ")[2].strip())
-    lines = [line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))]
+    lines = [
+        line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))
+    ]
     say.print("".join(f"  {line}\n" for line in lines), end="")
     return printed.getvalue()
 
@@ -114,13 +147,20 @@ def _show_item(say: Console, data: Messages) -> None:
     """Show how three votes change the set of one message."""
     import pyarrow.parquet as pq
 
-    none, three = (pq.read_table(name).to_pandas() for name in ("sets.parquet", "sets-with-votes.parquet"))
-    row = (none.filter(like="upper_").sum(axis=1) - three.filter(like="upper_").sum(axis=1)).argmax()
+    none, three = (
+        pq.read_table(name).to_pandas() for name in ("sets.parquet", "sets-with-votes.parquet")
+    )
+    row = (
+        none.filter(like="upper_").sum(axis=1) - three.filter(like="upper_").sum(axis=1)
+    ).argmax()
     item = data.items.index(none.task[row])
     say.print(f"\nThree votes narrow the set of a message:\n\n  {data.texts[item]}\n", style="bold")
     lines = []
     for name, truth in zip(data.classes, data.distributions[item], strict=True):
-        ends = (f"{sets[f'lower_{name}'][row]:.2f} - {sets[f'upper_{name}'][row]:.2f}" for sets in (none, three))
+        ends = (
+            f"{sets[f'lower_{name}'][row]:.2f} - {sets[f'upper_{name}'][row]:.2f}"
+            for sets in (none, three)
+        )
         lines.append([name, *ends, f"{truth:.2f}"])
     say.print(table_text(["share of", "no votes", "three votes", "whole crowd"], lines, left=1))
 
@@ -133,12 +173,20 @@ def _compare(say: Console, data: Messages) -> None:
 
     loaded: Any = cs.load("calibration")
     classes = list(loaded.classes)
-    predictions = pd.read_csv("new-predicted.csv", index_col="task")[[f"prediction_{name}" for name in classes]]
+    predictions = pd.read_csv("new-predicted.csv", index_col="task")[
+        [f"prediction_{name}" for name in classes]
+    ]
     counts = pd.DataFrame(data.counts, data.items, data.classes).loc[predictions.index, classes]
     policy = cs.VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
     rows = policy.compare(predictions.set_axis(classes, axis=1), counts, IN_HAND)
-    lines = [[row["policy"], *(f"{row[name]:.2f}" for name in ("votes", "width", "decided"))] for row in rows]
-    say.print("\nAsking until the majority is clear, against asking every message equally often:\n", style="bold")
+    lines = [
+        [row["policy"], *(f"{row[name]:.2f}" for name in ("votes", "width", "decided"))]
+        for row in rows
+    ]
+    say.print(
+        "\nAsking until the majority is clear, against asking every message equally often:\n",
+        style="bold",
+    )
     say.print(table_text(["policy", "votes per message", "width", "one label left"], lines, left=1))
 
 
@@ -159,12 +207,15 @@ def _write_files(data: Messages) -> None:
     ends = [0, *(round(share * len(data)) for share in ENDS)]
     for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
         rows = slice(start, stop)
-        about = pd.DataFrame({"task": data.items[rows], "text": data.texts[rows], "channel": data.channels[rows]})
+        about = pd.DataFrame(
+            {"task": data.items[rows], "text": data.texts[rows], "channel": data.channels[rows]}
+        )
         _write(about.drop(columns=["channel"] if part == "train" else []), f"{part}.csv")
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
         for name, (first, last) in votes.items():
-            labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
+            labels = data.labels[rows, first:last]
+            workers = data.workers[rows, first:last]
             tasks = np.repeat(np.array(data.items[rows]), last - first)
             votes_of = {"task": tasks, "worker": workers.ravel(), "label": labels.ravel()}
             _write(pd.DataFrame(votes_of), name)

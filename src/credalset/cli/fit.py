@@ -15,11 +15,17 @@ NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork
 
 
 def fit(
-    features: Annotated[str, Argument(help="Features: an id, and columns of numbers or one column of texts.")],
+    features: Annotated[
+        str, Argument(help="Features: an id, and columns of numbers or one column of texts.")
+    ],
     votes: shared.VotesFile,
     out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
-    learner: Annotated[str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")] = "logistic",
-    score: Annotated[str | None, Option(help="Nonconformity score; the default depends on the learner.")] = None,
+    learner: Annotated[
+        str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")
+    ] = "logistic",
+    score: Annotated[
+        str | None, Option(help="Nonconformity score; the default depends on the learner.")
+    ] = None,
     calibration_size: Annotated[
         float, Option(min=0.05, max=0.95, help="Share of the items kept for calibration.")
     ] = 0.25,
@@ -32,12 +38,16 @@ def fit(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
-    from credalset.classifier import ConformalCredalClassifier  # imports scikit-learn, which other commands do not need
+    from credalset.classifier import (
+        ConformalCredalClassifier,
+    )  # imports scikit-learn, which other commands do not need
 
     shared.check_output(out, overwrite, folder=True)
     estimator, suited = make_learner(learner, random_state)
     reading = shared.Reading(features, id, columns, {"groups": groups}, strict=strict)
-    pair = shared.read_pair(reading, votes, features=True, hold_out=hold_out, random_state=random_state)
+    pair = shared.read_pair(
+        reading, votes, features=True, hold_out=hold_out, random_state=random_state
+    )
     if pair.inputs.ndim == 1:
         shared.note(f"{pair.inputs.name!r} holds texts, which become TF-IDF weights.")
         estimator = for_texts(estimator)
@@ -63,14 +73,21 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
 
     if name in NETWORKS:
         network, score = NETWORKS[name]
-        return make_pipeline(StandardScaler(), getattr(predictors, network)(random_state=random_state)), score
+        return make_pipeline(
+            StandardScaler(), getattr(predictors, network)(random_state=random_state)
+        ), score
     known: dict[str, Any] = {"logistic": LogisticRegression}
     if name not in known:
         known = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
-        raise ValueError(f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, but is {name}.")
+        raise ValueError(
+            f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, "
+            f"but is {name}."
+        )
     options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
-    return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"
+    return make_pipeline(
+        StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))
+    ), "kl"
 
 
 def for_texts(estimator: Any) -> Any:

@@ -25,7 +25,9 @@ def plan(
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
     initial_votes: shared.InitialVotes = None,
-    texts: Annotated[str | None, Option(help="Column with the texts of the items, copied to the table.")] = None,
+    texts: Annotated[
+        str | None, Option(help="Column with the texts of the items, copied to the table.")
+    ] = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
     logits: shared.Logits = False,
@@ -36,18 +38,23 @@ def plan(
 ) -> None:
     """List the items that need another vote.
 
-    Items are sorted by expected further votes. Also forecasts how many votes will be needed. The calibration must have
-    --in-hand or --lead; with --lead it has its own policy. Collect one vote for each item of the list, add the votes
-    to the file, and plan again. Items that are not on the list need no vote.
+    Items are sorted by expected further votes. Also forecasts how many votes will be needed. The
+    calibration must have --in-hand or --lead; with --lead it has its own policy. Collect one vote
+    for each item of the list, add the votes to the file, and plan again. Items that are not on the
+    list need no vote.
     """
     from credalset.crowd import VotingPolicy
 
     shared.check_output(out, overwrite)
     loaded = shared.load_model(calibration)
     shared.check_in_hand(loaded, calibration)
-    options = shared.given(lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes)
+    options = shared.given(
+        lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes
+    )
     if loaded.policy is not None and options:
-        raise ValueError(f"{calibration} has its own policy. Leave out --lead and the options that belong to it.")
+        raise ValueError(
+            f"{calibration} has its own policy. Leave out --lead and the options that belong to it."
+        )
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
     table = shared.Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
     found = Annotations.from_counts(
@@ -55,7 +62,8 @@ def plan(
     )
     if votes_in_hand is not None:
         matched = match(table, read_votes(votes_in_hand), keep_unvoted=True)
-        table, found = matched.table, matched.votes
+        table = matched.table
+        found = matched.votes
     for sentence in [shared.NO_VOTES] if votes_in_hand is None else matched.notes:
         shared.note(sentence)
     forecast = policy.forecast(table.features(), found, random_state=random_state)
@@ -64,7 +72,12 @@ def plan(
     _write_tasks(out, table, found, forecast, asked)
     if as_json:
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
-        shared.print_json("plan", n_items=len(table), n_to_ask=len(asked), votes={"mean": forecast.total, **interval})
+        shared.print_json(
+            "plan",
+            n_items=len(table),
+            n_to_ask=len(asked),
+            votes={"mean": forecast.total, **interval},
+        )
     else:
         shared.say(f"{forecast!r}\nWrote {plural(len(asked), 'item')} to {out}")
 
@@ -78,7 +91,10 @@ def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: 
     columns["votes"] = votes.n_votes[rows]
     columns["further_votes"] = forecast.votes[rows].round(1)
     if table.id in columns:
-        raise ValueError(f"id names the column {table.id!r}, and the list of items has one of that name. Rename it.")
+        raise ValueError(
+            f"id names the column {table.id!r}, and the list of items has one of that name. "
+            "Rename it."
+        )
     batch = pa.RecordBatch.from_pydict({table.id: [table.items[row] for row in rows]} | columns)
     with table_writer(out, batch.schema) as write:
         write(batch)

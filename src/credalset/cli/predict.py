@@ -25,12 +25,20 @@ VOTES = "votes"  # column with the counts of the votes in hand
 
 def predict(
     calibration: shared.Model,
-    new: Annotated[str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
-    out: Annotated[str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
+    new: Annotated[
+        str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")
+    ],
+    out: Annotated[
+        str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")
+    ],
     alpha: shared.Alpha = 0.1,
     votes_in_hand: shared.InHand = None,
-    ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
-    keep: Annotated[str | None, Option(help="Columns to copy to the result, separated by commas.")] = None,
+    ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(
+        DEFAULT_ASK
+    ),
+    keep: Annotated[
+        str | None, Option(help="Columns to copy to the result, separated by commas.")
+    ] = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -38,10 +46,16 @@ def predict(
     logits: shared.Logits = False,
     trusted: shared.Trusted = None,
     strict: shared.Strict = False,
-    workers: Annotated[int | None, Option(min=1, help="Number of worker processes, for a folder.")] = None,
-    scheduler: Annotated[str | None, Option(help="Address of a Dask scheduler, for a folder.")] = None,
+    workers: Annotated[
+        int | None, Option(min=1, help="Number of worker processes, for a folder.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, Option(help="Address of a Dask scheduler, for a folder.")
+    ] = None,
     tls: Annotated[str | None, Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
+    resume: Annotated[
+        bool, Option("--resume", help="Continue an interrupted job, for a folder.")
+    ] = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Predict one credal set per row of a table."""
@@ -54,19 +68,40 @@ def predict(
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)
-    options: dict[str, Any] = {"alpha": alpha, "ask": shared.split(ask), "id": id, "keep": shared.split(keep)}
-    options |= {"columns": shared.split(columns) or None, "groups": groups, "weights": weights, "logits": logits}
-    options |= {"trusted": shared.split(trusted), "votes": None if votes_in_hand is None else VOTES, "strict": strict}
+    options: dict[str, Any] = {
+        "alpha": alpha,
+        "ask": shared.split(ask),
+        "id": id,
+        "keep": shared.split(keep),
+    }
+    options |= {
+        "columns": shared.split(columns) or None,
+        "groups": groups,
+        "weights": weights,
+        "logits": logits,
+    }
+    options |= {
+        "trusted": shared.split(trusted),
+        "votes": None if votes_in_hand is None else VOTES,
+        "strict": strict,
+    }
     scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
-            raise ValueError(f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write -o sets/")
+            raise ValueError(
+                f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write "
+                "-o sets/"
+            )
         shared.check_output(out, overwrite)
-        n_rows = _score_file(scorer, new, out, None if votes_in_hand is None else read_votes(votes_in_hand))
+        n_rows = _score_file(
+            scorer, new, out, None if votes_in_hand is None else read_votes(votes_in_hand)
+        )
         shared.say(f"Wrote {plural(n_rows, 'row')} to {'standard output' if out == '-' else out}")
         return
     if votes_in_hand is not None:
-        raise ValueError(f"--votes-in-hand writes one table, but --out is the folder {out}. Name a file.")
+        raise ValueError(
+            f"--votes-in-hand writes one table, but --out is the folder {out}. Name a file."
+        )
     with _client(workers, scheduler, shared.split(tls)) as client:
         summary = score_parquet(new, out, scorer, client=client, resume=resume, _report=_report)
     shared.say(f"Wrote {summary} to {out}")
@@ -77,7 +112,8 @@ def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -
     table = read_table(new)
     if votes is not None:
         table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
-    scorer, n_rows = scorer.for_input(table.schema), 0
+    scorer = scorer.for_input(table.schema)
+    n_rows = 0
     with table_writer(out, scorer.schema) as write:
         for batch in _report(scorer.map_batches(table.batches), None):
             write(batch)
@@ -92,7 +128,9 @@ def _report(things: Iterable[Any], total: int | None) -> Iterator[Any]:
             advance(1, "")
 
 
-def _client(workers: int | None, scheduler: str | None, tls: list[str]) -> AbstractContextManager[Any]:
+def _client(
+    workers: int | None, scheduler: str | None, tls: list[str]
+) -> AbstractContextManager[Any]:
     if scheduler is not None:
         if len(tls) not in (0, 3):
             raise ValueError("--tls must name three files: ca,cert,key.")

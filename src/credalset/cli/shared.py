@@ -30,20 +30,38 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 VotesFile = Annotated[str, Argument(help="Votes, as import writes them: task, worker, label.")]
 Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]
-HeldOut = Annotated[str, Argument(help="Predictions for items kept aside; features or texts for a model of fit.")]
-Id = Annotated[str | None, Option(help="Column that names the items, if it is not called task, item or id.")]
+HeldOut = Annotated[
+    str, Argument(help="Predictions for items kept aside; features or texts for a model of fit.")
+]
+Id = Annotated[
+    str | None, Option(help="Column that names the items, if it is not called task, item or id.")
+]
 Columns = Annotated[str | None, Option(help="Columns to read, separated by commas.")]
 Groups = Annotated[str | None, Option(help="Column with the group of each item.")]
-Weights = Annotated[str | None, Option(help="Column with density ratios, new over calibration items.")]
+Weights = Annotated[
+    str | None, Option(help="Column with density ratios, new over calibration items.")
+]
 Logits = Annotated[bool, Option("--logits", help="Predictions are logits: apply a softmax.")]
-Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
+Strict = Annotated[
+    bool, Option("--strict", help="Refuse rows with empty cells instead of dropping them.")
+]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there already.")]
-Trusted = Annotated[str | None, Option(help="Types that a model may hold, by full name: see the guide on saving.")]
-InHand = Annotated[str | None, Option(help="Table of the votes that items have already; the sets use them.")]
-HoldOut = Annotated[float, Option(min=0, max=0.9, help="Random share of the items left for check and report.")]
+Trusted = Annotated[
+    str | None, Option(help="Types that a model may hold, by full name: see the guide on saving.")
+]
+InHand = Annotated[
+    str | None, Option(help="Table of the votes that items have already; the sets use them.")
+]
+HoldOut = Annotated[
+    float, Option(min=0, max=0.9, help="Random share of the items left for check and report.")
+]
 MaxVotes = Annotated[int | None, Option(help="With --lead: most votes per item (20).")]
-InitialVotes = Annotated[int | None, Option(help="With --lead: votes that every item has at the start (0).")]
-Futility = Annotated[float | None, Option(help="With --lead: stop when the lead is less probable than this.")]
+InitialVotes = Annotated[
+    int | None, Option(help="With --lead: votes that every item has at the start (0).")
+]
+Futility = Annotated[
+    float | None, Option(help="With --lead: stop when the lead is less probable than this.")
+]
 Alpha = Annotated[float, Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
 Alphas = Annotated[str, Option("--alpha", help="Miscoverage rates, separated by commas.")]
 Seed = Annotated[int, Option("--random-state", min=0, help="Seed of the random numbers.")]
@@ -57,7 +75,9 @@ def visible(text: Any) -> str:
 
 def say(text: str) -> None:
     """Print words to standard error, so that data can be piped."""
-    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(visible(text))
+    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(
+        visible(text)
+    )
 
 
 NO_VOTES = "there is no --votes-in-hand: all items count as items without votes."
@@ -71,7 +91,11 @@ def note(sentence: str) -> None:
 def print_json(kind: str, **values: Any) -> None:
     """Print a JSON object with its kind and the version of its schema."""
     typer.echo(
-        json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False)
+        json.dumps(
+            {"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)},
+            indent=2,
+            allow_nan=False,
+        )
     )
 
 
@@ -102,7 +126,9 @@ def split_numbers(text: str, name: str, kind: type = float) -> list[Any]:
     try:
         return [kind(number) for number in split(text)]
     except ValueError:
-        raise ValueError(f"--{name} must be numbers separated by commas, but is {text!r}.") from None
+        raise ValueError(
+            f"--{name} must be numbers separated by commas, but is {text!r}."
+        ) from None
 
 
 def check_output(path: str, overwrite: bool, *, folder: bool = False) -> None:
@@ -111,11 +137,17 @@ def check_output(path: str, overwrite: bool, *, folder: bool = False) -> None:
     if path == "-" and not folder:
         return
     if not target.absolute().parent.is_dir():
-        raise ValueError(f"{path} cannot be written: there is no folder {target.parent}. Create it first.")
+        raise ValueError(
+            f"{path} cannot be written: there is no folder {target.parent}. Create it first."
+        )
     if target.exists() and target.is_dir() != folder:
-        raise ValueError(f"{path} is a {'folder' if target.is_dir() else 'file'}. Choose another name.")
+        raise ValueError(
+            f"{path} is a {'folder' if target.is_dir() else 'file'}. Choose another name."
+        )
     if target.exists() and not overwrite:
-        raise ValueError(f"{path} exists already. Choose another name, or replace it with --overwrite.")
+        raise ValueError(
+            f"{path} exists already. Choose another name, or replace it with --overwrite."
+        )
 
 
 def load_model(path: str, trusted: str | None = None) -> Any:
@@ -132,7 +164,9 @@ def load_model(path: str, trusted: str | None = None) -> Any:
 def check_in_hand(model: Any, path: str) -> None:
     """Refuse a model that was calibrated without votes in hand."""
     if not hasattr(model, "crowd"):
-        raise ValueError(f"{path} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
+        raise ValueError(
+            f"{path} was calibrated without votes in hand. Calibrate it with --in-hand or --lead."
+        )
 
 
 @dataclass(frozen=True)
@@ -161,15 +195,19 @@ class Reading:
     def items(self, model: Any = None, *, features: bool = False) -> ItemTable:
         """Read the table: features to train on, what a model reads, or predictions."""
         texts: bool | str | None = None if features else False
-        columns, classes = split(self.columns) or None, None
+        columns = split(self.columns) or None
+        classes = None
         if model is not None and is_calibration(model):
             classes = calibration_of(model).classes
         elif model is not None:
-            texts, known = reads_texts(model), getattr(model, "feature_names_in_", None)
+            texts = reads_texts(model)
+            known = getattr(model, "feature_names_in_", None)
             columns = columns or (None if known is None else [str(name) for name in known])
         extra = {role: column for role, column in (self.extra or {}).items() if column is not None}
         options: dict[str, Any] = {"logits": self.logits, "strict": self.strict, "texts": texts}
-        return read_items(self.path, id=self.id, columns=columns, extra=extra, classes=classes, **options)
+        return read_items(
+            self.path, id=self.id, columns=columns, extra=extra, classes=classes, **options
+        )
 
 
 @dataclass(frozen=True)
@@ -194,39 +232,57 @@ def read_pair(
 ) -> Pair:
     """Read predictions and votes, match them by name, and note what was left out.
 
-    Items that trained or calibrated the model are left out unless there are no others; of items that are to do so, a
-    random share is held out.
+    Items that trained or calibrated the model are left out unless there are no others; of items
+    that are to do so, a random share is held out.
     """
     by_class = is_calibration(model) if model is not None else not features
     found = read_votes(votes)
     matched = match(reading.items(model, features=features), found, by_class=by_class)
     for sentence in matched.notes:
         note(sentence)
-    n, used = len(matched.table), set[str]().union(*names_used(model).values())
+    n = len(matched.table)
+    used = set[str]().union(*names_used(model).values())
     rows = np.flatnonzero([item not in used for item in matched.table.items])
     if hold_out:
         rows = np.sort(np.random.default_rng(random_state).permutation(n)[round(hold_out * n) :])
         if not len(rows):
-            raise ValueError(f"hold_out is {hold_out:g}, which leaves none of {n} items to calibrate on.")
+            raise ValueError(
+                f"hold_out is {hold_out:g}, which leaves none of {n} items to calibrate on."
+            )
         note(f"{n - len(rows)} of {n} items are held out for check and report.")
     elif 0 < len(rows) < n:
-        note(f"{plural(n - len(rows), 'item')} used for training or calibration left out; {len(rows)} others remain.")
+        note(
+            f"{plural(n - len(rows), 'item')} used for training or calibration left out; "
+            f"{len(rows)} others remain."
+        )
     rows = rows if len(rows) else np.arange(n)
-    table, kept = matched.table.take(rows), matched.votes[rows]
+    table = matched.table.take(rows)
+    kept = matched.votes[rows]
     extra = dict[str, Any](table.extra)
     if "groups" in extra and model is not None:
-        extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
+        extra["groups"] = np.array(
+            as_calibrated(extra["groups"], calibration_of(model)), dtype=object
+        )
     if votes_in_hand is not None:
         so_far = read_votes(votes_in_hand)
         if so_far.workers and found.workers:
-            pairs = (set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, found))
+            pairs = (
+                set(zip(each.table["task"], each.table["worker"], strict=True))
+                for each in (so_far, found)
+            )
             if twice := set.intersection(*pairs):
-                raise ValueError(f"{votes} holds {len(twice)} of the votes in hand. Remove them from it.")
+                raise ValueError(
+                    f"{votes} holds {len(twice)} of the votes in hand. Remove them from it."
+                )
         extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
     elif (policy := getattr(model, "policy", None)) is not None:
-        note("without votes in hand, the policy is replayed: it uses some votes on each item, others test its sets.")
+        note(
+            "without votes in hand, the policy is replayed: it uses some votes on each "
+            "item, others test its sets."
+        )
         replay = policy.replay(table.features(), kept)
-        table, extra = table.take(replay.rows), {role: values[replay.rows] for role, values in extra.items()}
+        table = table.take(replay.rows)
+        extra = {role: values[replay.rows] for role, values in extra.items()}
         names: Any = {"classes": policy.crowd.classes_, "items": table.items}
         kept, extra["votes_in_hand"] = (
             Annotations.from_counts(votes, **names) for votes in (replay.held_back, replay.votes)

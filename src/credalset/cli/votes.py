@@ -20,12 +20,16 @@ from credalset.votes.names import join_names, plural
 def agree(
     votes: shared.VotesFile,
     level: Annotated[float, Option(help="Confidence level of the intervals.")] = 0.95,
-    n_resamples: Annotated[int, Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")] = 1000,
+    n_resamples: Annotated[
+        int, Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")
+    ] = 1000,
     random_state: shared.Seed = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Measure how much annotators agree."""
-    agreement = read_votes(votes).agreement(level=level, n_resamples=n_resamples, random_state=random_state)
+    agreement = read_votes(votes).agreement(
+        level=level, n_resamples=n_resamples, random_state=random_state
+    )
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
     else:
@@ -33,33 +37,60 @@ def agree(
 
 
 def import_votes(
-    export: Annotated[str, Argument(help="Export or table of votes: a file, folder, pattern or archive.")],
-    out: Annotated[str, Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
-    kind: Annotated[str | None, Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")] = None,
+    export: Annotated[
+        str, Argument(help="Export or table of votes: a file, folder, pattern or archive.")
+    ],
+    out: Annotated[
+        str, Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")
+    ],
+    kind: Annotated[
+        str | None, Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")
+    ] = None,
     task: Annotated[str | None, Option(help="Column or field that names the items.")] = None,
-    worker: Annotated[str | None, Option(help="Column with the annotators; if wide, all their columns: a,b,c.")] = None,
-    label: Annotated[str | None, Option(help="Column with the labels, or the question of an export.")] = None,
-    time: Annotated[str | None, Option(help="Column with times: a worker's latest vote on an item counts.")] = None,
+    worker: Annotated[
+        str | None, Option(help="Column with the annotators; if wide, all their columns: a,b,c.")
+    ] = None,
+    label: Annotated[
+        str | None, Option(help="Column with the labels, or the question of an export.")
+    ] = None,
+    time: Annotated[
+        str | None, Option(help="Column with times: a worker's latest vote on an item counts.")
+    ] = None,
     dayfirst: Annotated[bool | None, Option(help="Whether 02.01.2025 is in January.")] = None,
-    scale: Annotated[str | None, Option(help="Labels in their order, if they are ordinal: low,medium,high.")] = None,
-    classes: Annotated[str | None, Option(help="All labels, as spelled in the predictions: yes,no.")] = None,
-    unknown: Annotated[str, Option(help="What to do with votes for other labels: error or drop.")] = "error",
-    rename: Annotated[list[str] | None, Option(help="Rename or merge labels: old=new. May be repeated.")] = None,
-    tidy: Annotated[bool, Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or as in classes.")] = False,
+    scale: Annotated[
+        str | None, Option(help="Labels in their order, if they are ordinal: low,medium,high.")
+    ] = None,
+    classes: Annotated[
+        str | None, Option(help="All labels, as spelled in the predictions: yes,no.")
+    ] = None,
+    unknown: Annotated[
+        str, Option(help="What to do with votes for other labels: error or drop.")
+    ] = "error",
+    rename: Annotated[
+        list[str] | None, Option(help="Rename or merge labels: old=new. May be repeated.")
+    ] = None,
+    tidy: Annotated[
+        bool, Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or as in classes.")
+    ] = False,
     empty: Annotated[str | None, Option(help="Labels that mean a missing vote: n/a,?")] = None,
     encoding: Annotated[str | None, Option(help="Encoding of the file, such as cp1252.")] = None,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of a CSV file.")] = None,
-    values: Annotated[str, Option(help="What to write: votes, or smoothed shares of judges as predictions.")] = "votes",
+    values: Annotated[
+        str, Option(help="What to write: votes, or smoothed shares of judges as predictions.")
+    ] = "votes",
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn an annotation export into one long table of votes.
 
-    The other commands read the table that it writes. It says how many votes were dropped, renamed or overruled. Check
-    the classes that it prints: spellings of one label are merged with --tidy or --rename.
+    The other commands read the table that it writes. It says how many votes were dropped, renamed
+    or overruled. Check the classes that it prints: spellings of one label are merged with --tidy or
+    --rename.
     """
     shared.check_output(out, overwrite)
     workers = shared.split(worker) or None if kind == "wide" else worker
-    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the notes say what this would
+    with warnings.catch_warnings(
+        action="ignore", category=CredalSetWarning
+    ):  # the notes say what this would
         votes = Annotations.read(
             export,
             kind,
@@ -82,7 +113,11 @@ def import_votes(
     for sentence in votes.notes:
         shared.note(f"{sentence}.")
     first = join_names(votes.items or range(len(votes)), 3)
-    wrote = plural(int(votes.n_votes.sum()), "vote") if values == "votes" else plural(len(votes), "item")
+    wrote = (
+        plural(int(votes.n_votes.sum()), "vote")
+        if values == "votes"
+        else plural(len(votes), "item")
+    )
     shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {wrote} to {out}")
 
 

@@ -11,7 +11,9 @@ from credalset.crowd.estimator import Voted, draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior
 
-MOST_KEPT = 5  # largest number of votes that stay in hand; with many votes every model predicts well
+MOST_KEPT = (
+    5  # largest number of votes that stay in hand; with many votes every model predicts well
+)
 BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
 
 
@@ -19,16 +21,16 @@ BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0
 class CrowdCheck:
     """Predicted and observed frequencies of hidden votes, returned by `DirichletCrowd.check`.
 
-    It prints two tables. Each row counts the ``cases`` whose predicted probability lies in an interval. In the table
-    ``class``, a case is an item and a class: the probability that the hidden vote is for this class, and how often it
-    was. In the table ``agreement``, a case is an item with two hidden votes: the probability that both are for the same
-    class, and how often they were.
+    It prints two tables. Each row counts the ``cases`` whose predicted probability lies in an
+    interval. In the table ``class``, a case is an item and a class: the probability that the hidden
+    vote is for this class, and how often it was. In the table ``agreement``, a case is an item with
+    two hidden votes: the probability that both are for the same class, and how often they were.
 
     Attributes
     ----------
     votes : ndarray of shape (B, 5)
-        The table ``class``. The columns are the lower and upper end of the predicted probability, number of cases, mean
-        prediction and observed frequency.
+        The table ``class``. The columns are the lower and upper end of the predicted probability,
+        number of cases, mean prediction and observed frequency.
     pairs : ndarray of shape (B, 5)
         The table ``agreement``, with the same columns; without rows if no item has two votes.
     vote_p_value : float
@@ -55,16 +57,29 @@ class CrowdCheck:
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
     def __str__(self) -> str:
-        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f}; small values are evidence against the assumption"]
-        for title, rows, p in (("class", self.votes, self.vote_p_value), ("agreement", self.pairs, self.pair_p_value)):
-            lines.append(f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
-            lines += [f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}" for a, b, n, mean, seen in rows]
+        lines = [
+            f"Dirichlet crowd: p-value {self.p_value:.3f}; small values are evidence "
+            "against the assumption"
+        ]
+        for title, rows, p in (
+            ("class", self.votes, self.vote_p_value),
+            ("agreement", self.pairs, self.pair_p_value),
+        ):
+            lines.append(
+                f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}"
+            )
+            lines += [
+                f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}"
+                for a, b, n, mean, seen in rows
+            ]
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.random.Generator) -> CrowdCheck:
+def check_crowd(
+    law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.random.Generator
+) -> CrowdCheck:
     """Hide up to two votes of each item, keep some of the others in hand, and compare."""
     voted = voted[voted.n_votes > 0]
     if len(voted) == 0:
@@ -82,20 +97,32 @@ def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.r
         return CrowdCheck(votes, np.empty((0, 5)), vote_p, np.nan)
     agree = np.minimum((variance + mean**2).sum(axis=1), 1.0)[two]
     differs = (draw_one(left[two], generator.random(len(left))[two]) != first[two]).astype(np.int64)
-    pairs, pair_p = _compare(np.stack([agree, 1 - agree], axis=1), differs, 1, n_simulations, generator)
+    pairs, pair_p = _compare(
+        np.stack([agree, 1 - agree], axis=1), differs, 1, n_simulations, generator
+    )
     return CrowdCheck(votes, pairs, vote_p, pair_p)
 
 
 def _compare(
-    predicted: FloatArray, seen: IntArray, n_columns: int, n_simulations: int, generator: np.random.Generator
+    predicted: FloatArray,
+    seen: IntArray,
+    n_columns: int,
+    n_simulations: int,
+    generator: np.random.Generator,
 ) -> tuple[FloatArray, float]:
     """Return the calibration table of the first columns, and the Monte Carlo p-value of its chi-square statistic."""
-    shown, size, rows = predicted[:, :n_columns], len(BINS) - 1, np.arange(len(predicted))
+    shown = predicted[:, :n_columns]
+    size = len(BINS) - 1
+    rows = np.arange(len(predicted))
     cell = np.clip(np.searchsorted(BINS, shown, side="right") - 1, 0, size - 1)
-    cell = np.pad(cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size)  # counted, but not shown
+    cell = np.pad(
+        cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size
+    )  # counted, but not shown
     number = np.bincount(cell.ravel(), minlength=size)[:size]
     expected = np.bincount(cell[:, :n_columns].ravel(), shown.ravel(), minlength=size)
-    spread = np.bincount(cell[:, :n_columns].ravel(), (shown * (1.0 - shown)).ravel(), minlength=size)
+    spread = np.bincount(
+        cell[:, :n_columns].ravel(), (shown * (1.0 - shown)).ravel(), minlength=size
+    )
     ends = np.cumsum(predicted, axis=1)[:, :-1]
 
     def count(choice: IntArray) -> tuple[IntArray, float]:
@@ -105,5 +132,13 @@ def _compare(
     observed, value = count(seen)
     draws = ((ends <= generator.random((len(rows), 1))).sum(axis=1) for _ in range(n_simulations))
     beyond = sum(count(draw)[1] >= value - 1e-9 for draw in draws)
-    table = np.stack([BINS[:-1], BINS[1:], number, expected / np.maximum(number, 1), observed / np.maximum(number, 1)])
+    table = np.stack(
+        [
+            BINS[:-1],
+            BINS[1:],
+            number,
+            expected / np.maximum(number, 1),
+            observed / np.maximum(number, 1),
+        ]
+    )
     return table.T[number > 0], (1 + beyond) / (n_simulations + 1)

@@ -13,7 +13,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_counts, as_distributions, as_generator, as_positive_int, check_choice
+from credalset._validation import (
+    as_counts,
+    as_distributions,
+    as_generator,
+    as_positive_int,
+    check_choice,
+)
 from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
@@ -57,8 +63,15 @@ class Voted:
         return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Voted:
-        groups, items = None if self.groups is None else self.groups[rows], names.take_names(self.items, rows)
-        return replace(self, prediction=self.prediction[rows], counts=self.counts[rows], items=items, groups=groups)
+        groups = None if self.groups is None else self.groups[rows]
+        items = names.take_names(self.items, rows)
+        return replace(
+            self,
+            prediction=self.prediction[rows],
+            counts=self.counts[rows],
+            items=items,
+            groups=groups,
+        )
 
     def grouped(self, groups: Any) -> Voted:
         """Return the items with the group of each, put into their order."""
@@ -66,7 +79,9 @@ class Voted:
             return self
         keys = np.asarray(names.per_item(groups, self.items, "groups", "predictions"))
         if keys.shape != (len(self),):
-            raise ValueError(f"groups must hold one key per item ({len(self)}), but has shape {keys.shape}.")
+            raise ValueError(
+                f"groups must hold one key per item ({len(self)}), but has shape {keys.shape}."
+            )
         return replace(self, groups=keys)
 
     @property
@@ -76,7 +91,12 @@ class Voted:
 
 
 def read_voted(
-    predictions: Any, votes: Any, classes: Names | None = None, n_classes: int | None = None, *, needed: bool = False
+    predictions: Any,
+    votes: Any,
+    classes: Names | None = None,
+    n_classes: int | None = None,
+    *,
+    needed: bool = False,
 ) -> Voted:
     """Return valid predictions and counts; votes on further items are not used.
 
@@ -87,12 +107,14 @@ def read_voted(
     votes : array or data frame of shape (N, K), Annotations or None
         Votes per item and class; rows may be empty. None: no votes at all.
     classes, n_classes
-        Names and number of the classes, if they are known. By default the columns of the predictions, in the order of
-        the scale of the votes.
+        Names and number of the classes, if they are known. By default the columns of the
+        predictions, in the order of the scale of the votes.
     needed : bool
-        Whether votes must name every predicted item; if not, items that they do not name have zero counts.
+        Whether votes must name every predicted item; if not, items that they do not name have zero
+        counts.
     """
-    own, scale = names.class_names(votes, "votes"), votes.scale if isinstance(votes, Annotations) else None
+    own = names.class_names(votes, "votes")
+    scale = votes.scale if isinstance(votes, Annotations) else None
     levels = dict(zip(own or (), scale or (), strict=False))
     if classes is None:
         classes = names.class_names(predictions, "predictions")
@@ -104,7 +126,10 @@ def read_voted(
     if votes is None:
         return Voted(prediction, np.zeros_like(prediction), items, classes)
     if not getattr(votes, "has_counts", True):
-        raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
+        raise ValueError(
+            "votes holds distributions, which do not show the number of votes. Pass counts "
+            "per class."
+        )
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
     named = names.item_names(votes)
     if items is None:
@@ -113,7 +138,8 @@ def read_voted(
     if counts.shape != prediction.shape:
         raise ValueError(
             f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
-            f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, or name the items of both."
+            f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, "
+            "or name the items of both."
         )
     classes = own if classes is None else classes
     if levels and classes is not None:
@@ -121,34 +147,49 @@ def read_voted(
     return Voted(prediction, counts, named if items is None else items, classes, scale=scale)
 
 
-def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False) -> FloatArray:
+def _align(
+    counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False
+) -> FloatArray:
     """Put rows into the order of the wanted names; names without a row get zero counts, unless all are needed."""
     if own is None or wanted is None or own == wanted:
-        names.warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
+        names.warn_of_numbers(
+            own if wanted is None else wanted if own is None else None, what, "votes", "predictions"
+        )
         return counts
-    if needed and (rows := names.match_names(own, wanted, what, "votes", "predictions")) is not None:
+    if (
+        needed
+        and (rows := names.match_names(own, wanted, what, "votes", "predictions")) is not None
+    ):
         return np.asarray(counts[rows])
     position = {name: row for row, name in enumerate(wanted)}
-    unknown = [name for name, row in zip(own, counts, strict=True) if name not in position and row.any()]
+    unknown = [
+        name for name, row in zip(own, counts, strict=True) if name not in position and row.any()
+    ]
     if unknown and (what == "classes" or position.keys().isdisjoint(own)):
         raise ValueError(
-            f"votes names the {what} {names.join_names(unknown, 3)}, but predictions has none of them. Give both the "
-            f"same {what}."
+            f"votes names the {what} {names.join_names(unknown, 3)}, but predictions has none of "
+            f"them. Give both the same {what}."
         )
     if len(position) < len(wanted) or len(set(own)) < len(own):
-        raise ValueError(f"predictions or votes name one of the {what} twice. Give each a name of its own.")
+        raise ValueError(
+            f"predictions or votes name one of the {what} twice. Give each a name of its own."
+        )
     found = np.zeros((len(wanted), counts.shape[1]))
     known = [row for row, name in enumerate(own) if name in position]
     found[[position[own[row]] for row in known]] = counts[known]
     return found
 
 
-def draw_votes(counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator) -> dict[int, FloatArray]:
+def draw_votes(
+    counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator
+) -> dict[int, FloatArray]:
     """Draw votes of each item at random without replacement; return the first h of the same draw for each number h.
 
     All votes are drawn of an item that has fewer.
     """
-    left, drawn, found = counts.copy(), np.zeros_like(counts), {}
+    left = counts.copy()
+    drawn = np.zeros_like(counts)
+    found = {}
     for step in range(max(numbers) + 1):
         if step in numbers:
             found[step] = drawn.copy()
@@ -176,29 +217,31 @@ MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus 
 class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     r"""Predict the label distribution of a crowd from a prediction and the votes in hand.
 
-    The model assumes that the true distribution λ of an item with prediction p is drawn from a mixture of Dirichlet
-    distributions, and that the votes are drawn from λ:
+    The model assumes that the true distribution λ of an item with prediction p is drawn from a
+    mixture of Dirichlet distributions, and that the votes are drawn from λ:
 
     $$\lambda \mid p \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
       + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big).$$
 
-    The first components are centred at a power of the prediction, and their strength $s_j$ depends on its entropy. The
-    others describe a crowd that agrees on one class y, whatever the model predicts; $C_y$ holds the classes that are
-    confused with y. A dozen parameters are fitted by penalised maximum likelihood of the vote counts
-    (Dirichlet-multinomial); items may have any number of votes. Fit it on items not used to train the model.
+    The first components are centred at a power of the prediction, and their strength $s_j$ depends
+    on its entropy. The others describe a crowd that agrees on one class y, whatever the model
+    predicts; $C_y$ holds the classes that are confused with y. A dozen parameters are fitted by
+    penalised maximum likelihood of the vote counts (Dirichlet-multinomial); items may have any
+    number of votes. Fit it on items not used to train the model.
 
-    `predict` and `posterior` describe the true distribution under this model, without a guarantee. `conformalize`
-    returns a `CrowdCalibration`. With ``method="panel"``, its sets contain the shares of the votes that are not in hand
-    with probability at least 1 − α. With ``method="imputed"``, its sets contain the true distribution with probability
-    approximately 1 − α if the votes follow the model.
+    `predict` and `posterior` describe the true distribution under this model, without a guarantee.
+    `conformalize` returns a `CrowdCalibration`. With ``method="panel"``, its sets contain the
+    shares of the votes that are not in hand with probability at least 1 − α. With
+    ``method="imputed"``, its sets contain the true distribution with probability approximately 1 −
+    α if the votes follow the model.
 
     Parameters
     ----------
     n_components : int
         Number of Dirichlet distributions around the prediction.
     n_consensus : int, optional
-        Number of components per class, t = 1, …, T; 0 for none. By default 1 or 2, chosen by the Bayesian information
-        criterion; 1 beyond 100 classes.
+        Number of components per class, t = 1, …, T; 0 for none. By default 1 or 2, chosen by the
+        Bayesian information criterion; 1 beyond 100 classes.
     max_iter : int
         Largest number of L-BFGS iterations.
     random_state : int, Generator or None
@@ -209,7 +252,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     classes_ : tuple or None
         Names of the classes.
     items_ : tuple or None
-        Names of the items that were fitted. `conformalize` with ``method="panel"`` refuses these items.
+        Names of the items that were fitted. `conformalize` with ``method="panel"`` refuses these
+        items.
 
     See Also
     --------
@@ -267,9 +311,15 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         size = min(len(rows), largest_fit(voted.prediction.shape[1]))
         rows = as_generator(self.random_state).choice(rows, size, replace=False)
         max_iter = as_positive_int(self.max_iter, "max_iter")
-        fits = [fit_law(voted.prediction[rows], voted.counts[rows], n_around, t, max_iter) for t in layers]
-        self.law_, _ = max(fits, key=lambda fit: size * fit[1] - 0.5 * len(fit[0].theta) * np.log(size))
-        self.classes_, self.items_ = voted.classes, voted.items
+        fits = [
+            fit_law(voted.prediction[rows], voted.counts[rows], n_around, t, max_iter)
+            for t in layers
+        ]
+        self.law_, _ = max(
+            fits, key=lambda fit: size * fit[1] - 0.5 * len(fit[0].theta) * np.log(size)
+        )
+        self.classes_ = voted.classes
+        self.items_ = voted.items
         return self
 
     def predict(self, predictions: Any, votes: Any = None) -> FloatArray:
@@ -280,7 +330,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand; rows may be zero. Predicted items that are not named in the votes have no votes.
+            Votes in hand; rows may be zero. Predicted items that are not named in the votes have no
+            votes.
         """
         voted = self.read(predictions, votes)
         return predict_blocks(self.law_, voted.prediction, voted.counts)
@@ -301,19 +352,25 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return Posterior.given(self.law_, voted.prediction, voted.counts)
 
     def check(
-        self, predictions: Any, votes: Any, *, n_simulations: int = 499, random_state: RandomState = 0
+        self,
+        predictions: Any,
+        votes: Any,
+        *,
+        n_simulations: int = 499,
+        random_state: RandomState = 0,
     ) -> CrowdCheck:
         """Test the model of the crowd with votes that are hidden from it; a small p-value is evidence against it.
 
-        For each item, a few votes stay in hand and up to two votes are hidden. The test compares the class of the first
-        hidden vote with its predicted probability, and the agreement of the two hidden votes with the predicted
-        agreement.
+        For each item, a few votes stay in hand and up to two votes are hidden. The test compares
+        the class of the first hidden vote with its predicted probability, and the agreement of the
+        two hidden votes with the predicted agreement.
 
         Parameters
         ----------
         predictions, votes
-            As in `fit`. The test is more powerful on items that the crowd was not fitted to. It is a test of the fitted
-            model: with a fit to few items, p-values are small also if the assumption holds.
+            As in `fit`. The test is more powerful on items that the crowd was not fitted to. It is
+            a test of the fitted model: with a fit to few items, p-values are small also if the
+            assumption holds.
         n_simulations : int
             Number of simulations for the Monte Carlo p-values.
         random_state : int, Generator or None
@@ -344,32 +401,38 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     ) -> CrowdCalibration:
         """Calibrate sets for items that have some votes in hand, with one threshold per number of votes.
 
-        ``method="panel"`` draws h votes of each calibration item at random, computes the prediction from these votes,
-        and scores it against the distribution of the other votes. New items with h votes are exchangeable with these if
-        h was fixed without looking at the item or its votes. Sets then contain, with probability at least 1 − α, the
-        shares of the further votes of an item that gets as many votes in all as the calibration items. If h depends on
-        something known (three votes where the model was unsure, none elsewhere), pass that as ``groups``, so that each
-        group has its own thresholds. If h depends on the votes, calibrate a `VotingPolicy` instead.
+        ``method="panel"`` draws h votes of each calibration item at random, computes the prediction
+        from these votes, and scores it against the distribution of the other votes. New items with
+        h votes are exchangeable with these if h was fixed without looking at the item or its votes.
+        Sets then contain, with probability at least 1 − α, the shares of the further votes of an
+        item that gets as many votes in all as the calibration items. If h depends on something
+        known (three votes where the model was unsure, none elsewhere), pass that as ``groups``, so
+        that each group has its own thresholds. If h depends on the votes, calibrate a
+        `VotingPolicy` instead.
 
-        ``method="imputed"`` is for calibration items with few votes. It refits the model to bootstrap samples of the
-        items and draws label distributions from the posteriors given all votes. Sets contain the true distribution with
-        probability approximately 1 − α if votes follow this model of the crowd, which `check` tests.
+        ``method="imputed"`` is for calibration items with few votes. It refits the model to
+        bootstrap samples of the items and draws label distributions from the posteriors given all
+        votes. Sets contain the true distribution with probability approximately 1 − α if votes
+        follow this model of the crowd, which `check` tests.
 
         Parameters
         ----------
         predictions, votes
-            As in `fit`. ``method="panel"`` needs other items than `fit` and refuses items with the same names.
+            As in `fit`. ``method="panel"`` needs other items than `fit` and refuses items with the
+            same names.
         score : str or Score
             Nonconformity score, as in `credalset.conformalize`.
         in_hand : sequence of int
             Numbers of votes in hand to calibrate for.
         method : {"panel", "imputed"}
-            As above. The guarantee of ``"panel"`` also holds for few items; the sets are then wide or the whole
-            simplex.
+            As above. The guarantee of ``"panel"`` also holds for few items; the sets are then wide
+            or the whole simplex.
         groups : sequence of n keys, optional
-            Group of each item. Coverage then holds within each group, as in `credalset.conformalize`.
+            Group of each item. Coverage then holds within each group, as in
+            `credalset.conformalize`.
         min_votes : int, optional
-            Smallest number of votes of a panel item, by default max(in_hand) + 10. Items with fewer votes are left out.
+            Smallest number of votes of a panel item, by default max(in_hand) + 10. Items with fewer
+            votes are left out.
         random_state : int, Generator or None
             Seed of the draws.
 
@@ -380,22 +443,29 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
 
         check_choice(method, "method", ("panel", "imputed"))
-        voted, chosen = self.read(predictions, votes, needed=True).grouped(groups), get_score(score)
-        numbers, generator = _as_numbers(in_hand), as_generator(random_state)
+        voted = self.read(predictions, votes, needed=True).grouped(groups)
+        chosen = get_score(score)
+        numbers = _as_numbers(in_hand)
+        generator = as_generator(random_state)
         enough, least = enough_votes(voted, numbers[-1], min_votes, "in_hand", method)
         voted = voted[enough] if method == "imputed" else self.refuse_fitted(voted[enough])
-        drawn, parts = draw_votes(voted.counts, numbers, generator), []
+        drawn = draw_votes(voted.counts, numbers, generator)
+        parts = []
         truth = impute(self.law_, voted, generator) if method == "imputed" else None
         for h in numbers:
             rows = voted.n_votes >= h
             labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
             parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels))
-        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, method, len(voted), least, voted.items)
+        return CrowdCalibration(
+            copy.copy(self), tuple(parts), numbers, method, len(voted), least, voted.items
+        )
 
     def read(self, predictions: Any, votes: Any, *, needed: bool = False) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""
         check_is_fitted(self, "law_")
-        return read_voted(predictions, votes, self.classes_, len(self.law_.confusion), needed=needed)
+        return read_voted(
+            predictions, votes, self.classes_, len(self.law_.confusion), needed=needed
+        )
 
     def refuse_fitted(self, voted: Voted) -> Voted:
         """Return the items, if none has the name of an item that the crowd was fitted to."""
@@ -403,13 +473,15 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: "
-                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the crowd to others, "
-                "or set method to imputed."
+                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the "
+                "crowd to others, or set method to imputed."
             )
         return voted
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        fitted = f"fitted, {len(self.law_.confusion)} classes" if hasattr(self, "law_") else "not fitted"
+        fitted = (
+            f"fitted, {len(self.law_.confusion)} classes" if hasattr(self, "law_") else "not fitted"
+        )
         return f"{super().__repr__(N_CHAR_MAX)}: {fitted}"
 
     def _to_store(self) -> dict[str, Any]:
@@ -423,9 +495,13 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         cls, params: dict[str, Any], law: CrowdLaw, classes: Names | None, items: Names | None
     ) -> DirichletCrowd:
         crowd = cls(**params)
-        crowd.law_, crowd.classes_, crowd.items_ = law, classes, items
+        crowd.law_ = law
+        crowd.classes_ = classes
+        crowd.items_ = items
         if classes is not None and len(classes) != len(law.confusion):
-            raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")
+            raise ValueError(
+                f"classes names {len(classes)} classes, but the law has {len(law.confusion)}."
+            )
         return crowd
 
 
@@ -433,25 +509,36 @@ def enough_votes(
     voted: Voted, most: int, min_votes: int | None, name: str, method: str = "panel"
 ) -> tuple[IntArray, int]:
     """Return the items with enough votes if so many may be in hand, and the number of votes that is enough."""
-    spare, largest = HELD_BACK if method == "panel" else 0, int(voted.n_votes.max(initial=0))
-    needed = most + spare if min_votes is None else max(as_positive_int(min_votes, "min_votes"), most + 1)
+    spare = HELD_BACK if method == "panel" else 0
+    largest = int(voted.n_votes.max(initial=0))
+    needed = (
+        most + spare
+        if min_votes is None
+        else max(as_positive_int(min_votes, "min_votes"), most + 1)
+    )
     if largest < max(needed, 1):
         remedy = "Collect more votes"
         if min_votes is None and largest > spare:
             remedy = f"Lower {name} to at most {largest - spare}"
         remedy += ", or set method to imputed" if (name, method) == ("in_hand", "panel") else ""
         raise ValueError(
-            f"votes has at most {largest} votes on an item, but {name} up to {most} needs {needed}. {remedy}."
+            f"votes has at most {largest} votes on an item, but {name} up to {most} needs "
+            f"{needed}. {remedy}."
         )
     least = needed if method == "panel" else 1
     rows = np.flatnonzero(voted.n_votes >= least)
     if len(rows) < len(voted):
-        warn(f"{len(voted) - len(rows)} of {len(voted)} items have fewer than {least} votes and were left out.")
+        warn(
+            f"{len(voted) - len(rows)} of {len(voted)} items have fewer than {least} votes "
+            "and were left out."
+        )
     return rows, least
 
 
 def _as_numbers(in_hand: Any) -> tuple[int, ...]:
     values = [in_hand] if isinstance(in_hand, Integral) else list(in_hand)
     if not values or not all(isinstance(h, int | np.integer) and h >= 0 for h in values):
-        raise ValueError(f"in_hand must be numbers of votes, such as (0, 1, 2, 3, 5), but is {in_hand!r}.")
+        raise ValueError(
+            f"in_hand must be numbers of votes, such as (0, 1, 2, 3, 5), but is {in_hand!r}."
+        )
     return tuple(sorted({int(h) for h in values}))

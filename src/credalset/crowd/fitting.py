@@ -13,8 +13,18 @@ from credalset._typing import FloatArray
 from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
 
 # Mean and standard deviation of weak normal priors, for parameters that the votes do not determine.
-AROUND = ((1.5, 1.5), (0.0, 1.0), (0.0, 1.0), (-1.0, 2.0))  # log strength, slope, log power, log (K · floor)
-CONSENSUS = ((2.0, 1.5), (0.0, 2.0), (0.0, 1.0), (-3.0, 2.0))  # log own, log others, log power, logit uniform
+AROUND = (
+    (1.5, 1.5),
+    (0.0, 1.0),
+    (0.0, 1.0),
+    (-1.0, 2.0),
+)  # log strength, slope, log power, log (K · floor)
+CONSENSUS = (
+    (2.0, 1.5),
+    (0.0, 2.0),
+    (0.0, 1.0),
+    (-3.0, 2.0),
+)  # log own, log others, log power, logit uniform
 GATE = ((0.0, 2.0), (0.0, 1.0))
 UNSEEN = 0.1  # share of the confusion that is spread over all classes
 LARGEST_FIT = 100_000  # items × classes
@@ -23,7 +33,9 @@ REFITS, REFIT_ITERATIONS = 10, 30
 FARTHEST = 6.0  # bound of parameters, in standard deviations of the prior
 
 
-def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int) -> CrowdLaw:
+def initial_law(
+    prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int
+) -> CrowdLaw:
     """Return the law at the means of the priors, with the confusion of classes estimated from the votes."""
     n_classes = prediction.shape[1]
     around = np.tile([mean for mean, _ in AROUND], (n_around, 1))
@@ -52,33 +64,41 @@ def prior_of(law: CrowdLaw) -> tuple[FloatArray, FloatArray]:
     """Return the means and standard deviations of the priors, in the order of θ."""
     around = np.tile(AROUND, (len(law.around), 1, 1))
     around[:, 3, 0] -= np.log(len(law.confusion))
-    consensus, gate = np.tile(CONSENSUS, (len(law.consensus), 1, 1)), np.tile(GATE, (len(law.gate), 1, 1))
+    consensus = np.tile(CONSENSUS, (len(law.consensus), 1, 1))
+    gate = np.tile(GATE, (len(law.gate), 1, 1))
     flat = np.concatenate([part.reshape(-1, 2) for part in (around, consensus, gate)])
     return flat[:, 0], flat[:, 1]
 
 
-def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0) -> tuple[CrowdLaw, float]:
+def maximise(
+    law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0
+) -> tuple[CrowdLaw, float]:
     """Maximise the penalised likelihood with L-BFGS; return the law and the value per item.
 
     The parameters are scaled by the information matrix (outer products of gradients) at the start.
     """
     mean, deviation = prior_of(law)
-    size, start = len(items.counts), law.theta
+    size = len(items.counts)
+    start = law.theta
     weight = np.broadcast_to(weights, (size,))
     gradient = log_likelihood(law, items)[1]
     information = (gradient * weight[:, None]).T @ gradient + np.diag(deviation**-2.0)
     scale = np.sqrt(size) * np.linalg.inv(np.linalg.cholesky(information)).T
-    lowest, highest = mean - FARTHEST * deviation, mean + FARTHEST * deviation
+    lowest = mean - FARTHEST * deviation
+    highest = mean + FARTHEST * deviation
 
     def objective(step: FloatArray) -> tuple[float, FloatArray]:
         theta = start + scale @ step
-        within = np.clip(theta, lowest, highest)  # the likelihood overflows far outside; the prior leads back
+        within = np.clip(
+            theta, lowest, highest
+        )  # the likelihood overflows far outside; the prior leads back
         value, slope = log_likelihood(law.at(within), items)
         off = (theta - mean) / deviation
         total = (weight @ slope) * (theta == within) - off / deviation
         return float(0.5 * off @ off - weight @ value) / size, -scale.T @ total / size
 
-    # Looser tolerances let the rounding of a processor decide where the search ends, and with it which items are asked.
+    # Looser tolerances let the rounding of a processor decide where the search ends, and with it
+    # which items are asked.
     options: Any = {"maxiter": max_iter, "ftol": 1e-10, "gtol": 1e-6}
     found = minimize(objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options)
     return law.at(np.clip(start + scale @ found.x, lowest, highest)), -float(found.fun)
@@ -106,7 +126,8 @@ def bootstrap_laws(
     """Refit the law to bootstrap samples of items, which shows the uncertainty of its parameters."""
     size = min(len(counts), largest_fit(prediction.shape[1]) // 2)
     chosen = generator.choice(len(counts), size, replace=False)
-    items, laws = Items(law, prediction[chosen], counts[chosen]), []
+    items = Items(law, prediction[chosen], counts[chosen])
+    laws = []
     with progress("Bootstrap", REFITS) as advance:
         for _ in range(REFITS):
             weights = generator.multinomial(size, np.full(size, 1.0 / size)).astype(np.float64)

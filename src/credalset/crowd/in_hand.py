@@ -30,16 +30,17 @@ LARGEST_IMPUTED = 20_000_000  # numbers in all draws: items × draws × classes
 class CrowdCalibration(Saved):
     """Calibrated thresholds for items with votes in hand.
 
-    It is returned by `DirichletCrowd.conformalize` and by `VotingPolicy.conformalize`. For new items that are
-    exchangeable with the calibration items, the sets at level α contain:
+    It is returned by `DirichletCrowd.conformalize` and by `VotingPolicy.conformalize`. For new
+    items that are exchangeable with the calibration items, the sets at level α contain:
 
-    - with ``method="panel"``, the shares of the votes that are not in hand, with probability at least 1 − α, if an item
-      would get as many votes in all as the calibration items, and the number of votes in hand was fixed without looking
-      at the item or its votes; with groups, this number may depend on the group;
-    - with a policy, the shares of the votes that it did not ask for, with probability at least 1 − α, if it asked for
-      the votes in hand;
-    - with ``method="imputed"``, the true distribution, with probability approximately 1 − α, if votes follow the crowd
-      model.
+    - with ``method="panel"``, the shares of the votes that are not in hand, with probability at
+      least 1 − α, if an item would get as many votes in all as the calibration items, and the
+      number of votes in hand was fixed without looking at the item or its votes; with groups, this
+      number may depend on the group;
+    - with a policy, the shares of the votes that it did not ask for, with probability at least 1 −
+      α, if it asked for the votes in hand;
+    - with ``method="imputed"``, the true distribution, with probability approximately 1 − α, if
+      votes follow the crowd model.
 
     ``guarantee`` states which of these applies, with all assumptions.
 
@@ -76,7 +77,10 @@ class CrowdCalibration(Saved):
         check_choice(self.method, "method", ("panel", "imputed"))
         numbers = self.in_hand if self.policy is None else (0,)
         if len(numbers) != len(self.calibrations) or sorted(set(numbers)) != list(numbers):
-            raise ValueError("in_hand must name each number of votes once, in order, with a calibration for each.")
+            raise ValueError(
+                "in_hand must name each number of votes once, in order, with a calibration for "
+                "each."
+            )
 
     @property
     def score(self) -> Score:
@@ -108,7 +112,10 @@ class CrowdCalibration(Saved):
         item = "the item" if self.groups is None else "more of the item than its group"
         hand = f"the number of votes in hand was fixed without looking at {item} or its votes"
         hand = hand if self.policy is None else "the policy asked for the votes in hand"
-        votes = f"an item would get as many votes in all as the panel items ({self.min_votes} or more), in random order"
+        votes = (
+            f"an item would get as many votes in all as the panel items ({self.min_votes} "
+            "or more), in random order"
+        )
         votes += f"; {hand}; the crowd was fitted to other items"
         return replace(plain, covers="further", votes=votes)
 
@@ -129,16 +136,23 @@ class CrowdCalibration(Saved):
         if self.policy is not None:
             return self.calibrations[0].threshold(alpha)
         if in_hand not in self.in_hand:
-            raise ValueError(f"in_hand must be one of {join_names(self.in_hand, 20)}, but is {in_hand!r}.")
+            raise ValueError(
+                f"in_hand must be one of {join_names(self.in_hand, 20)}, but is {in_hand!r}."
+            )
         return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
 
     def coverage_distribution(self, alpha: float) -> CoverageDistribution:
         """Return the distribution of the coverage over panels; needs one threshold for all items."""
         if len(self.calibrations) > 1 or self.method == "imputed":
-            raise ValueError("The distribution of the coverage is known for a panel with one number of votes in hand.")
+            raise ValueError(
+                "The distribution of the coverage is known for a panel with one number of votes "
+                "in hand."
+            )
         return self.calibrations[0].coverage_distribution(alpha)
 
-    def predict_set(self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None) -> CredalSet:
+    def predict_set(
+        self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None
+    ) -> CredalSet:
         """Predict credal sets for items with votes in hand; items may have different numbers of votes.
 
         Parameters
@@ -146,10 +160,11 @@ class CrowdCalibration(Saved):
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand. Their number must be fixed without looking at the item or its votes. If an item has a number
-            of votes that was not calibrated, a random subset of the next smaller calibrated size is used, always the
-            same one; the set then covers the shares of all votes outside this subset. With a policy, pass the votes
-            that it asked for; items that need another vote are refused.
+            Votes in hand. Their number must be fixed without looking at the item or its votes. If
+            an item has a number of votes that was not calibrated, a random subset of the next
+            smaller calibrated size is used, always the same one; the set then covers the shares of
+            all votes outside this subset. With a policy, pass the votes that it asked for; items
+            that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of N keys, optional
@@ -159,53 +174,78 @@ class CrowdCalibration(Saved):
         -------
         CredalSet
         """
-        voted, thresholds = self.crowd.read(predictions, votes).grouped(groups), np.empty(len(predictions))
+        voted = self.crowd.read(predictions, votes).grouped(groups)
+        thresholds = np.empty(len(predictions))
         if self.policy is None:
             voted = self.thin(voted)
             parts = [np.flatnonzero(voted.n_votes == h) for h in self.in_hand]
         else:
             self.policy.refuse_unfinished(voted)
             parts = [np.arange(len(voted))]
-        predicted = predict_blocks(self.crowd.law_, voted.prediction, voted.counts, self.score.order)
+        predicted = predict_blocks(
+            self.crowd.law_, voted.prediction, voted.counts, self.score.order
+        )
         for rows, calibration in zip(parts, self.calibrations, strict=True):
             if len(rows):
                 own = voted[rows].groups
-                thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
-        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items)
+                thresholds[rows] = calibration.predict_set(
+                    predicted[rows], alpha, groups=own
+                ).threshold
+        return replace(
+            self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items
+        )
 
     def thin(self, voted: Voted) -> Voted:
         """Leave out votes at random, down to the next smaller number that was calibrated."""
         place = np.searchsorted(self.in_hand, voted.n_votes, side="right") - 1
         if place.min(initial=0) < 0:
             raise ValueError(
-                f"votes has items with {voted.n_votes.min()} votes in hand, but in_hand starts at {self.in_hand[0]}. "
+                f"votes has items with {voted.n_votes.min()} votes in hand, but in_hand starts "
+                f"at {self.in_hand[0]}. "
                 "Pass the votes in hand (votes_in_hand), or calibrate with fewer."
             )
-        numbers, counts = np.array(self.in_hand)[place], voted.counts.astype(np.int64)
+        numbers = np.array(self.in_hand)[place]
+        counts = voted.counts.astype(np.int64)
         rows = np.flatnonzero(numbers < voted.n_votes)
         for row in rows:
             name = "" if voted.items is None else repr(voted.items[row])
-            seed = crc32(voted.prediction[row].tobytes() + counts[row].tobytes() + name.encode(errors="replace"))
-            counts[row] = np.random.default_rng(seed).multivariate_hypergeometric(counts[row], numbers[row])
+            seed = crc32(
+                voted.prediction[row].tobytes()
+                + counts[row].tobytes()
+                + name.encode(errors="replace")
+            )
+            counts[row] = np.random.default_rng(seed).multivariate_hypergeometric(
+                counts[row], numbers[row]
+            )
         if len(rows):
             warn(
-                f"{len(rows)} of {len(voted)} items have other numbers of votes in hand than were calibrated "
-                f"({join_names(self.in_hand, 20)}): a random subset of their votes is used, "
-                "as many as the next smaller number."
+                f"{len(rows)} of {len(voted)} items have other numbers of votes in hand than were "
+                f"calibrated ({join_names(self.in_hand, 20)}): a random subset of their votes is "
+                "used, as many as the next smaller number."
             )
         return replace(voted, counts=counts.astype(np.float64))
 
     def __repr__(self) -> str:
-        votes = f"{', '.join(map(str, self.in_hand))} votes in hand" if self.policy is None else "voting policy"
+        votes = (
+            f"{', '.join(map(str, self.in_hand))} votes in hand"
+            if self.policy is None
+            else "voting policy"
+        )
         what = "panel" if self.method == "panel" else "imputed (assumes a Dirichlet crowd)"
         size = f"{what} of {self.n_items} items, {len(self.crowd.law_.confusion)} classes"
         return f"CrowdCalibration: score {self.score.name}, {votes}, {size}"
 
 
-def calibrate(score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray) -> Calibration:
+def calibrate(
+    score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray
+) -> Calibration:
     """Calibrate predictions from votes in hand, (n, K), against one or more labels of each item, (n, L, K)."""
-    if score.is_ordinal:  # the classes of the crowd are fixed, so that their columns cannot be reordered
-        Labels(voted.prediction, classes=voted.classes, scale=voted.scale).scale_order(has_names=False, name="votes")
+    if (
+        score.is_ordinal
+    ):  # the classes of the crowd are fixed, so that their columns cannot be reordered
+        Labels(voted.prediction, classes=voted.classes, scale=voted.scale).scale_order(
+            has_names=False, name="votes"
+        )
     score = score.on_scale(voted.scale)
     predicted = predict_blocks(law, voted.prediction, hand, score.order)
     n_items, n_labels, n_classes = labels.shape
@@ -218,5 +258,8 @@ def impute(law: CrowdLaw, voted: Voted, generator: np.random.Generator) -> Float
     """Draw distributions of the crowd given all votes, (n, L, K), each draw from a different refit of the law."""
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
-    posteriors = (Posterior.given(each, voted.prediction, voted.counts) for each in islice(cycle(laws), n_draws))
+    posteriors = (
+        Posterior.given(each, voted.prediction, voted.counts)
+        for each in islice(cycle(laws), n_draws)
+    )
     return np.concatenate([posterior.sample(1, generator) for posterior in posteriors], axis=1)

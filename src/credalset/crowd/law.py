@@ -1,14 +1,16 @@
 r"""The crowd law: the distribution of crowds given a prediction, its likelihood and the gradient.
 
-Given a prediction $p$ with normalised entropy $f(p)$, the crowd's distribution is drawn from a mixture,
+Given a prediction $p$ with normalised entropy $f(p)$, the crowd's distribution is drawn from a
+mixture,
 
 $$\lambda \mid x \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
   + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big),$$
 
-with two kinds of parts. A part *around* the prediction has strength $s_j$, log-linear in $f$. In a *consensus* part the
-crowd mostly agrees on one class $y$, which the model may not predict ($q_{ty}$ mixes a power of $p$ with the uniform
-distribution), and $C_y$ is the distribution over the classes that are confused with $y$. The weights $g$ of the parts
-are a softmax of linear functions of $f$. Votes are drawn from λ, so that counts have Dirichlet-multinomial likelihoods.
+with two kinds of parts. A part *around* the prediction has strength $s_j$, log-linear in $f$. In a
+*consensus* part the crowd mostly agrees on one class $y$, which the model may not predict ($q_{ty}$
+mixes a power of $p$ with the uniform distribution), and $C_y$ is the distribution over the classes
+that are confused with $y$. The weights $g$ of the parts are a softmax of linear functions of $f$.
+Votes are drawn from λ, so that counts have Dirichlet-multinomial likelihoods.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ class CrowdLaw:
     Attributes
     ----------
     around : ndarray of shape (J, 4)
-        Logarithm of the strength, its slope in the entropy, logarithms of the power and of the floor.
+        Logarithm of the strength, its slope in the entropy, logarithms of the power and of the
+        floor.
     consensus : ndarray of shape (T, 4)
-        Logarithms of the concentration on the own class, on all others and of the power; logit of the uniform share.
+        Logarithms of the concentration on the own class, on all others and of the power; logit of
+        the uniform share.
     gate : ndarray of shape (J + T, 2)
         Level and slope of the log-odds of each part.
     confusion : ndarray of shape (K, K)
@@ -50,14 +54,25 @@ class CrowdLaw:
     entropy: FloatArray
 
     def __post_init__(self) -> None:
-        n_parts, n_classes = len(self.around) + len(self.consensus), len(self.confusion)
-        shapes = (len(self.around), 4), (len(self.consensus), 4), (n_parts, 2), (n_classes, n_classes), (2,)
+        n_parts = len(self.around) + len(self.consensus)
+        n_classes = len(self.confusion)
+        shapes = (
+            (len(self.around), 4),
+            (len(self.consensus), 4),
+            (n_parts, 2),
+            (n_classes, n_classes),
+            (2,),
+        )
         for field, shape in zip(fields(self), shapes, strict=True):
             value = getattr(self, field.name)
             if value.shape != shape or not np.isfinite(value).all():
-                raise ValueError(f"{field.name} of a crowd law must hold finite numbers of shape {shape}.")
+                raise ValueError(
+                    f"{field.name} of a crowd law must hold finite numbers of shape {shape}."
+                )
         if n_parts == 0 or n_classes < 2 or self.confusion.min() < 0 or self.entropy[1] <= 0:
-            raise ValueError("a crowd law needs a part, two classes, a confusion ≥ 0 and a positive deviation.")
+            raise ValueError(
+                "a crowd law needs a part, two classes, a confusion ≥ 0 and a positive deviation."
+            )
 
     @property
     def theta(self) -> FloatArray:
@@ -66,9 +81,17 @@ class CrowdLaw:
 
     def at(self, theta: FloatArray) -> CrowdLaw:
         """Return the law with other fitted parameters."""
-        first, second = self.around.size, self.around.size + self.consensus.size
-        around, consensus, gate = theta[:first], theta[first:second], theta[second:]
-        return replace(self, around=around.reshape(-1, 4), consensus=consensus.reshape(-1, 4), gate=gate.reshape(-1, 2))
+        first = self.around.size
+        second = self.around.size + self.consensus.size
+        around = theta[:first]
+        consensus = theta[first:second]
+        gate = theta[second:]
+        return replace(
+            self,
+            around=around.reshape(-1, 4),
+            consensus=consensus.reshape(-1, 4),
+            gate=gate.reshape(-1, 2),
+        )
 
     def rows(self, layer: int) -> FloatArray:
         """Return the concentrations of a consensus on each class, (K, K)."""
@@ -81,7 +104,8 @@ class Items:
     """Predictions and votes of N items, with quantities that all evaluations of the law share."""
 
     def __init__(self, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> None:
-        self.prediction, self.counts = prediction, counts
+        self.prediction = prediction
+        self.counts = counts
         self.n_votes = counts.sum(axis=1)
         with np.errstate(divide="ignore"):
             self.log_p = np.log(prediction)
@@ -90,11 +114,15 @@ class Items:
         self.sureness = np.clip(entropy, -FARTHEST, FARTHEST)
         self.row, self.column = np.nonzero(counts)
         self.votes = counts[self.row, self.column]
-        pairs, self.pair = np.unique(np.stack([self.column, self.votes]), axis=1, return_inverse=True)
+        pairs, self.pair = np.unique(
+            np.stack([self.column, self.votes]), axis=1, return_inverse=True
+        )
         self.pair_class: IntArray = pairs[0].astype(np.int64)
         self.pair_votes: FloatArray = pairs[1]
         shape = (len(counts), pairs.shape[1])
-        self.has_pair = csr_matrix((np.ones(len(self.row)), (self.row, self.pair.ravel())), shape=shape)
+        self.has_pair = csr_matrix(
+            (np.ones(len(self.row)), (self.row, self.pair.ravel())), shape=shape
+        )
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum values of the entries with votes over each item."""
@@ -126,7 +154,8 @@ def concentrations_around(law: CrowdLaw, items: Items, part: int) -> FloatArray:
 def _around(law: CrowdLaw, items: Items, part: int) -> tuple[FloatArray, FloatArray]:
     """Return log-likelihoods (N,) under one part around the prediction, and their gradient (N, 4)."""
     level, slope, log_power, log_floor = law.around[part]
-    strength, floor = np.exp(level + slope * items.sureness), np.exp(log_floor)
+    strength = np.exp(level + slope * items.sureness)
+    floor = np.exp(log_floor)
     q, by_power = items.tempered(log_power)
     n_classes = q.shape[1]
     q_seen = q[items.row, items.column]
@@ -152,7 +181,9 @@ def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any
     n_classes = len(law.confusion)
     q, by_power = items.tempered(law.consensus[layer, 2])
     share = (1.0 - uniform) * q + uniform / n_classes
-    start, votes = law.rows(layer).T[items.pair_class], items.pair_votes[:, None]  # (U, K): k of the pair, y
+    # (U, K): k of the pair, y
+    start = law.rows(layer).T[items.pair_class]
+    votes = items.pair_votes[:, None]
     total = own + others
     value = items.has_pair @ (gammaln(start + votes) - gammaln(start)) + np.log(share)
     value += (gammaln(total) - gammaln(total + items.n_votes))[:, None]
@@ -167,14 +198,18 @@ def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any
         ratio = responsibility / share
         by_temper = (1.0 - uniform) * (ratio * by_power).sum(axis=1)
         by_uniform = uniform * (1.0 - uniform) * (ratio * (1.0 / n_classes - q)).sum(axis=1)
-        return np.stack([own * (by_own + of_total), others * (by_others + of_total), by_temper, by_uniform], axis=1)
+        return np.stack(
+            [own * (by_own + of_total), others * (by_others + of_total), by_temper, by_uniform],
+            axis=1,
+        )
 
     return value, gradient
 
 
 def log_likelihood(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]:
     """Return the log-likelihood of the votes of each item (in one order), (N,), and its gradient by θ, (N, P)."""
-    n_around, n_items = len(law.around), len(items.counts)
+    n_around = len(law.around)
+    n_items = len(items.counts)
     around = [_around(law, items, j) for j in range(n_around)]
     consensus = [_consensus(law, items, t) for t in range(len(law.consensus))]
     within = [_log_sum(value) for value, _ in consensus]
@@ -190,9 +225,12 @@ def log_likelihood(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]
 
 def component_weights(law: CrowdLaw, items: Items) -> FloatArray:
     """Return the probabilities of the components given the votes, (N, J + T·K)."""
-    gate, n_around = _gate(law, items)[1], len(law.around)
+    gate = _gate(law, items)[1]
+    n_around = len(law.around)
     logs = [(_around(law, items, j)[0] + gate[:, j])[:, None] for j in range(n_around)]
-    logs += [_consensus(law, items, t)[0] + gate[:, [n_around + t]] for t in range(len(law.consensus))]
+    logs += [
+        _consensus(law, items, t)[0] + gate[:, [n_around + t]] for t in range(len(law.consensus))
+    ]
     return _log_sum(np.concatenate(logs, axis=1))[1]
 
 

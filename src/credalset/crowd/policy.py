@@ -15,7 +15,14 @@ from credalset import metrics
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
-from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one, draw_votes, enough_votes
+from credalset.crowd.estimator import (
+    DirichletCrowd,
+    Saved,
+    Voted,
+    draw_one,
+    draw_votes,
+    enough_votes,
+)
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
 
@@ -31,34 +38,37 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
-    Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time. It stops when the first
-    class leads the second by ``lead`` posterior standard deviations, when the posterior is as narrow as ``width``,
-    when such a lead has become improbable (``futility``), or at ``max_votes``.
+    Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time. It
+    stops when the first class leads the second by ``lead`` posterior standard deviations, when the
+    posterior is as narrow as ``width``, when such a lead has become improbable (``futility``), or
+    at ``max_votes``.
 
-    A policy has no guarantee before it is calibrated. `conformalize` returns a `CrowdCalibration`, whose sets contain
-    the shares of the votes that the policy did not ask for with probability at least 1 − α, for new items that are
-    exchangeable with the calibration items and go through the same policy.
+    A policy has no guarantee before it is calibrated. `conformalize` returns a `CrowdCalibration`,
+    whose sets contain the shares of the votes that the policy did not ask for with probability at
+    least 1 − α, for new items that are exchangeable with the calibration items and go through the
+    same policy.
 
     Parameters
     ----------
     crowd : DirichletCrowd
         A fitted crowd.
     lead : float or None
-        Stop when the lead of the first class over the second is at least this number of its posterior standard
-        deviations; None not to stop by the lead.
+        Stop when the lead of the first class over the second is at least this number of its
+        posterior standard deviations; None not to stop by the lead.
     width : float or None
-        Stop when the posterior intervals of 90 % have at most this width, half of the sum over the classes; None not to
-        stop by the width.
+        Stop when the posterior intervals of 90 % have at most this width, half of the sum over the
+        classes; None not to stop by the width.
     max_votes : int
         Largest number of votes on one item.
     futility : float
-        Stop when the probability that the lead is reached within ``max_votes`` falls below this number, such as 0.01.
-        Items on which the crowd is divided then take fewer votes.
+        Stop when the probability that the lead is reached within ``max_votes`` falls below this
+        number, such as 0.01. Items on which the crowd is divided then take fewer votes.
     initial_votes : int
         Number of votes that every item gets, or has already, before the policy decides.
     rule : callable, optional
-        ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
-        ``lead``, ``width`` and ``futility``. The guarantee holds for any rule that depends on these two arguments only.
+        ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask
+        again. It replaces ``lead``, ``width`` and ``futility``. The guarantee holds for any rule
+        that depends on these two arguments only.
 
     Examples
     --------
@@ -85,14 +95,18 @@ class VotingPolicy(Saved):
     def __post_init__(self) -> None:
         as_positive_int(self.max_votes, "max_votes")
         if as_positive_int(self.initial_votes, "initial_votes", minimum=0) > self.max_votes:
-            raise ValueError(f"initial_votes is {self.initial_votes}, but max_votes is only {self.max_votes}.")
+            raise ValueError(
+                f"initial_votes is {self.initial_votes}, but max_votes is only {self.max_votes}."
+            )
         for name in ("lead", "width"):
             if getattr(self, name) is not None:
                 as_finite(getattr(self, name), name, minimum=0.0)
         if self.futility:
             as_probability(self.futility, "futility")
         if self.rule is not None and not callable(self.rule):
-            raise TypeError(f"rule must be a function of predictions and votes, but is {self.rule!r}.")
+            raise TypeError(
+                f"rule must be a function of predictions and votes, but is {self.rule!r}."
+            )
         object.__setattr__(self, "crowd", copy.copy(self.crowd))
 
     def ask(self, predictions: Any, votes: Any = None) -> BoolArray:
@@ -109,7 +123,12 @@ class VotingPolicy(Saved):
         return self._ask(voted.prediction, voted.counts)
 
     def replay(
-        self, predictions: Any, votes: Any, *, min_votes: int | None = None, random_state: RandomState = 0
+        self,
+        predictions: Any,
+        votes: Any,
+        *,
+        min_votes: int | None = None,
+        random_state: RandomState = 0,
     ) -> Replay:
         """Run the policy on items whose votes are known: it gets the votes one by one in random order until it stops.
 
@@ -120,7 +139,8 @@ class VotingPolicy(Saved):
         votes : array or data frame of shape (n, K), or Annotations
             All votes on these items, many on each.
         min_votes : int, optional
-            Smallest number of votes, by default ``max_votes + 10``. Items with fewer votes are left out.
+            Smallest number of votes, by default ``max_votes + 10``. Items with fewer votes are left
+            out.
         random_state : int, Generator or None
             Seed of the random orders.
 
@@ -129,11 +149,14 @@ class VotingPolicy(Saved):
         Replay
             The votes that were used, the final predictions and the votes that were held back.
         """
-        voted, generator = self.crowd.read(predictions, votes, needed=True), as_generator(random_state)
+        voted = self.crowd.read(predictions, votes, needed=True)
+        generator = as_generator(random_state)
         rows, _ = enough_votes(voted, self.max_votes, min_votes, "max_votes")
         panel = voted[rows]
         used = self._use(panel.prediction, panel.counts, generator)
-        return Replay(rows, used, predict_blocks(self.crowd.law_, panel.prediction, used), panel.counts - used)
+        return Replay(
+            rows, used, predict_blocks(self.crowd.law_, panel.prediction, used), panel.counts - used
+        )
 
     def conformalize(
         self,
@@ -147,10 +170,10 @@ class VotingPolicy(Saved):
     ) -> CrowdCalibration:
         """Calibrate the policy as a whole: replay it on items with many votes, and score its final predictions.
 
-        The scores compare these predictions with the distributions of the votes that were held back. New items that go
-        through the same policy are exchangeable with the replayed ones if the rule depends on nothing but the
-        prediction and the votes so far. Sets then contain the distribution of the votes that the policy did not ask for
-        with probability at least 1 − α.
+        The scores compare these predictions with the distributions of the votes that were held
+        back. New items that go through the same policy are exchangeable with the replayed ones if
+        the rule depends on nothing but the prediction and the votes so far. Sets then contain the
+        distribution of the votes that the policy did not ask for with probability at least 1 − α.
 
         Parameters
         ----------
@@ -165,12 +188,17 @@ class VotingPolicy(Saved):
         """
         from credalset.crowd.in_hand import CrowdCalibration, calibrate
 
-        voted, generator = self.crowd.read(predictions, votes, needed=True).grouped(groups), as_generator(random_state)
+        voted = self.crowd.read(predictions, votes, needed=True).grouped(groups)
+        generator = as_generator(random_state)
         rows, least = enough_votes(voted, self.max_votes, min_votes, "max_votes")
         panel = self.crowd.refuse_fitted(voted[rows])
         used = self._use(panel.prediction, panel.counts, generator)
-        part = calibrate(get_score(score), self.crowd.law_, panel, used, (panel.counts - used)[:, None, :])
-        return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, panel.items, self)
+        part = calibrate(
+            get_score(score), self.crowd.law_, panel, used, (panel.counts - used)[:, None, :]
+        )
+        return CrowdCalibration(
+            self.crowd, (part,), (), "panel", len(panel), least, panel.items, self
+        )
 
     def forecast(
         self,
@@ -190,7 +218,8 @@ class VotingPolicy(Saved):
         votes : array or data frame of shape (N, K), Annotations or None
             Votes so far, None if there are none.
         level : float
-            Probability of the interval. It includes the randomness of the votes, but not the error of the fitted crowd.
+            Probability of the interval. It includes the randomness of the votes, but not the error
+            of the fitted crowd.
         n_draws : int, optional
             Number of simulations, by default 100 or fewer for many items.
         random_state : int, Generator or None
@@ -200,10 +229,15 @@ class VotingPolicy(Saved):
         -------
         Forecast
         """
-        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
+        voted = self.crowd.read(predictions, votes)
+        generator = as_generator(random_state)
         level = as_probability(level, "level")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
-        n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
+        n_draws = (
+            int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100))
+            if n_draws is None
+            else n_draws
+        )
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
         together = max(1, SIMULATED // max(len(open_rows), 1))
         with progress("Forecast", n_draws) as advance:
@@ -211,8 +245,11 @@ class VotingPolicy(Saved):
                 draws = further[start : start + together]
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
-        total, ends = further.sum(axis=1), (0.5 - level / 2, 0.5 + level / 2)
-        return Forecast(further.mean(axis=0), float(total.mean()), tuple(np.quantile(total, ends).tolist()))
+        total = further.sum(axis=1)
+        ends = (0.5 - level / 2, 0.5 + level / 2)
+        return Forecast(
+            further.mean(axis=0), float(total.mean()), tuple(np.quantile(total, ends).tolist())
+        )
 
     def compare(
         self,
@@ -226,42 +263,76 @@ class VotingPolicy(Saved):
     ) -> list[dict[str, Any]]:
         """Compare the policy with policies that ask for the same number of votes on every item.
 
-        Each policy is calibrated on a random half of the items and evaluated on the other half. All policies draw on
-        the same ``max_votes`` votes of an item, and its other votes are the labels for all of them.
+        Each policy is calibrated on a random half of the items and evaluated on the other half. All
+        policies draw on the same ``max_votes`` votes of an item, and its other votes are the labels
+        for all of them.
 
         Parameters
         ----------
         predictions, votes, score, random_state
             As in `conformalize`.
         uniform : sequence of int, optional
-            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``; () for none.
+            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``;
+            () for none.
         alpha : float
             Miscoverage rate in (0, 1).
 
         Returns
         -------
         list of dict
-            One row per policy: ``policy`` (its name), ``votes`` (mean number), ``width`` (mean), ``decided`` (share of
-            the items) and ``coverage``. `credalset.plotting.voting` draws them.
+            One row per policy: ``policy`` (its name), ``votes`` (mean number), ``width`` (mean),
+            ``decided`` (share of the items) and ``coverage``. `credalset.plotting.voting` draws
+            them.
         """
         from credalset.crowd.in_hand import calibrate
 
-        voted, generator = self.crowd.read(predictions, votes, needed=True), as_generator(random_state)
-        numbers = [h for h in (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes] if uniform is None else uniform
+        voted = self.crowd.read(predictions, votes, needed=True)
+        generator = as_generator(random_state)
+        numbers = (
+            [h for h in (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes]
+            if uniform is None
+            else uniform
+        )
         if max(numbers, default=0) > self.max_votes:
-            raise ValueError(f"uniform goes up to {max(numbers)} votes, but max_votes is {self.max_votes}.")
-        voted = voted[generator.permutation(enough_votes(voted, self.max_votes, None, "max_votes")[0])]
-        pool, half = draw_votes(voted.counts, (self.max_votes,), generator)[self.max_votes], len(voted) // 2
-        held_back, law, chosen = voted.counts - pool, self.crowd.law_, get_score(score)
-        equal = {f"{h} votes": replace(self, rule=partial(_has_fewer, h), initial_votes=0) for h in numbers}
-        rows, seed = [], int(generator.integers(1 << 63))
-        for name, policy in {**equal, "policy": self}.items():  # all get the votes of an item in the same order
+            raise ValueError(
+                f"uniform goes up to {max(numbers)} votes, but max_votes is {self.max_votes}."
+            )
+        voted = voted[
+            generator.permutation(enough_votes(voted, self.max_votes, None, "max_votes")[0])
+        ]
+        pool = draw_votes(voted.counts, (self.max_votes,), generator)[self.max_votes]
+        half = len(voted) // 2
+        held_back = voted.counts - pool
+        law = self.crowd.law_
+        chosen = get_score(score)
+        equal = {
+            f"{h} votes": replace(self, rule=partial(_has_fewer, h), initial_votes=0)
+            for h in numbers
+        }
+        rows = []
+        seed = int(generator.integers(1 << 63))
+        for name, policy in {
+            **equal,
+            "policy": self,
+        }.items():  # all get the votes of an item in the same order
             used = policy._use(voted.prediction, pool, np.random.default_rng(seed))
             part = calibrate(chosen, law, voted[:half], used[:half], held_back[:half, None, :])
-            sets = part.predict_set(predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha)
-            width, decided = float(metrics.mean_width(sets)), float(metrics.decided(sets))
-            inside, n_used = float(metrics.coverage(sets, held_back[half:])), float(used[half:].sum(axis=1).mean())
-            rows.append({"policy": name, "votes": n_used, "width": width, "decided": decided, "coverage": inside})
+            sets = part.predict_set(
+                predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha
+            )
+            width = float(metrics.mean_width(sets))
+            decided = float(metrics.decided(sets))
+            inside = float(metrics.coverage(sets, held_back[half:]))
+            n_used = float(used[half:].sum(axis=1).mean())
+            rows.append(
+                {
+                    "policy": name,
+                    "votes": n_used,
+                    "width": width,
+                    "decided": decided,
+                    "coverage": inside,
+                }
+            )
         return rows
 
     def refuse_unfinished(self, voted: Voted) -> None:
@@ -270,22 +341,27 @@ class VotingPolicy(Saved):
         again = self._ask(voted.prediction, voted.counts)
         if again.any():
             raise ValueError(
-                f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: "
-                f"{items[int(np.argmax(again))]!r}). Collect the votes that policy.ask or credalset plan asks for."
+                f"votes has {again.sum()} of {len(voted)} items that the policy would ask again "
+                f"(first: {items[int(np.argmax(again))]!r}). Collect the votes that policy.ask or "
+                "credalset plan asks for."
             )
         other = ~self._asks_for(voted)
         if other.any():
             raise ValueError(
-                f"votes has {other.sum()} of {len(voted)} items with votes that the policy would not have asked for "
-                f"(first: {items[int(np.argmax(other))]!r}), so that its calibration does not hold for them. Pass only "
-                "votes that it asked for. For items that start with n votes, calibrate with initial_votes=n."
+                f"votes has {other.sum()} of {len(voted)} items with votes that the policy would "
+                f"not have asked for (first: {items[int(np.argmax(other))]!r}), so that its "
+                "calibration does not hold for them. Pass only votes that it asked for. For "
+                "items that start with n votes, calibrate with initial_votes=n."
             )
 
     def _asks_for(self, voted: Voted) -> BoolArray:
         """Tell whether the policy can come to these votes: it asks for the first, and for the last in some order."""
-        counts, possible = voted.counts, voted.n_votes <= self.initial_votes
+        counts = voted.counts
+        possible = voted.n_votes <= self.initial_votes
         for k in range(counts.shape[1]):
-            rows = np.flatnonzero(~possible & (counts[:, k] > 0) & (voted.n_votes <= self.max_votes))
+            rows = np.flatnonzero(
+                ~possible & (counts[:, k] > 0) & (voted.n_votes <= self.max_votes)
+            )
             before = counts[rows]
             before[:, k] -= 1
             possible[rows] = self._ask(voted.prediction[rows], before)
@@ -308,8 +384,8 @@ class VotingPolicy(Saved):
             answer = np.asarray(self.rule(prediction, counts))
             if answer.shape != (len(counts),) or answer.dtype != bool:
                 raise ValueError(
-                    f"rule must return {len(counts)} values True (ask again) or False, but returned {answer.dtype} of "
-                    f"shape {answer.shape}."
+                    f"rule must return {len(counts)} values True (ask again) or False, but "
+                    f"returned {answer.dtype} of shape {answer.shape}."
                 )
             return answer
         posterior = Posterior.given(self.crowd.law_, prediction, counts)
@@ -322,21 +398,28 @@ class VotingPolicy(Saved):
         if self.width is not None:
             mean, variance = posterior.moments
             half = CENTRAL * np.sqrt(variance)
-            again &= 0.5 * (np.minimum(mean + half, 1) - np.maximum(mean - half, 0)).sum(axis=1) > self.width
+            again &= (
+                0.5 * (np.minimum(mean + half, 1) - np.maximum(mean - half, 0)).sum(axis=1)
+                > self.width
+            )
         return again
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
         """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
-        total, more = posterior.strength + 1.0, self.max_votes - posterior.counts.sum(axis=1)
+        total = posterior.strength + 1.0
+        more = self.max_votes - posterior.counts.sum(axis=1)
         left = deviation * np.sqrt(total / (total + more))
         scale = np.sqrt(np.maximum(deviation**2 - left**2, 1e-12))
         needed = float(self.lead or 0.0) * left
         return np.asarray(norm.sf((needed - lead) / scale) + norm.sf((needed + lead) / scale))
 
-    def _use(self, prediction: FloatArray, votes: FloatArray, generator: np.random.Generator) -> FloatArray:
+    def _use(
+        self, prediction: FloatArray, votes: FloatArray, generator: np.random.Generator
+    ) -> FloatArray:
         """Run the policy with the votes of each item in random order; return those that it used.
 
-        Numbers are drawn for all items in every step, so that the order of an item's votes depends on no other item.
+        Numbers are drawn for all items in every step, so that the order of an item's votes depends
+        on no other item.
         """
         left = votes.copy()
 
@@ -360,9 +443,12 @@ class VotingPolicy(Saved):
         votes = self._run(np.tile(voted.prediction, (n_draws, 1)), start, next_vote)
         return (votes - start).sum(axis=1).reshape(n_draws, len(voted))
 
-    def _run(self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]) -> FloatArray:
+    def _run(
+        self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]
+    ) -> FloatArray:
         """Ask for one vote at a time until the policy stops; return the votes in hand then."""
-        votes, active = start.copy(), np.arange(len(start))
+        votes = start.copy()
+        active = np.arange(len(start))
         while len(active):
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
@@ -429,6 +515,8 @@ class Forecast:
         return np.asarray(self.votes > 0)
 
     def __repr__(self) -> str:
-        total, low, high = (f"{float(f'{votes:.3g}'):.0f}" for votes in (self.total, *self.total_interval))
+        total, low, high = (
+            f"{float(f'{votes:.3g}'):.0f}" for votes in (self.total, *self.total_interval)
+        )
         asked = f"{self.to_ask.sum()} of {len(self.votes)} items to ask"
         return f"Forecast: {asked}, {total} votes to come ({low} to {high})"

@@ -22,7 +22,8 @@ class Posterior:
     Attributes
     ----------
     weights : ndarray of shape (N, C)
-        Probabilities of the components: J around the prediction, then T for each class on which a crowd may agree.
+        Probabilities of the components: J around the prediction, then T for each class on which a
+        crowd may agree.
 
     Examples
     --------
@@ -63,7 +64,8 @@ class Posterior:
     @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the share of each class, each (N, K)."""
-        first, second = np.zeros_like(self.prediction), np.zeros_like(self.prediction)
+        first = np.zeros_like(self.prediction)
+        second = np.zeros_like(self.prediction)
         for _, total, sums, squares, _ in self._parts:
             first += sums / total
             second += squares / (total * (total + 1.0))
@@ -72,12 +74,22 @@ class Posterior:
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
-        mean, units = self.mean, np.eye(self.prediction.shape[1])
+        mean = self.mean
+        units = np.eye(self.prediction.shape[1])
         top = np.argpartition(-mean, 1, axis=1)[:, :2]
         difference = units[top[:, 0]] - units[top[:, 1]]
-        lead, square = np.abs((difference * mean).sum(axis=1)), np.zeros(len(mean))
-        for weight, total, _, _, dot in self._parts:  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
-            square += (weight * (dot(difference) ** 2 + dot(difference**2)) / (total * (total + 1.0))).sum(axis=1)
+        lead = np.abs((difference * mean).sum(axis=1))
+        square = np.zeros(len(mean))
+        for (
+            weight,
+            total,
+            _,
+            _,
+            dot,
+        ) in self._parts:  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
+            square += (
+                weight * (dot(difference) ** 2 + dot(difference**2)) / (total * (total + 1.0))
+            ).sum(axis=1)
         return lead, np.sqrt(np.maximum(square - lead**2, 0.0))
 
     @property
@@ -90,8 +102,8 @@ class Posterior:
     def center(self, order: str) -> FloatArray:
         """Return the prediction that sets are centred at, (N, K); concentrations for a second-order score.
 
-        The normalised power 1 + 1 / √(1 + strength) of the mean lies between the mean and the mode. Sets around it are
-        narrower than around the mean and leave fewer labels open.
+        The normalised power 1 + 1 / √(1 + strength) of the mean lies between the mean and the mode.
+        Sets around it are narrower than around the mean and leave fewer labels open.
         """
         power = self.mean ** (1.0 + 1.0 / np.sqrt(1.0 + self.strength))[:, None]
         power /= power.sum(axis=1, keepdims=True)
@@ -107,7 +119,8 @@ class Posterior:
         random_state : int, Generator or None
             Seed.
         """
-        generator, n = as_generator(random_state), as_positive_int(n, "n")
+        generator = as_generator(random_state)
+        n = as_positive_int(n, "n")
         cumulative = np.cumsum(self.weights, axis=1)
         cumulative /= cumulative[:, -1:]
         uniform = generator.random((len(self), n))
@@ -121,28 +134,48 @@ class Posterior:
     @cached_property
     def _parts(self) -> list[Any]:
         """Of each part with concentrations α: weights w (N, C), totals A, Σ w α, Σ w α (α + 1) and the function u·α."""
-        counts, n_votes, parts = self.counts, self.counts.sum(axis=1, keepdims=True), []
-        n_around, n_classes = len(self.law.around), counts.shape[1]
+        counts = self.counts
+        n_votes = self.counts.sum(axis=1, keepdims=True)
+        parts = []
+        n_around = len(self.law.around)
+        n_classes = counts.shape[1]
         for j in range(n_around):
-            full, weight = concentrations_around(self.law, self._items, j) + counts, self.weights[:, [j]]
+            full = concentrations_around(self.law, self._items, j) + counts
+            weight = self.weights[:, [j]]
             total = full.sum(axis=1, keepdims=True)
             dot = partial(_dot, full, np.zeros((1, n_classes)))
             parts.append((weight, total, weight * full, weight * full * (full + 1.0), dot))
         for t in range(len(self.law.consensus)):
-            rows, weight = self.law.rows(t), self.weights[:, n_around + t * n_classes :][:, :n_classes]
-            mass, start = weight.sum(axis=1, keepdims=True), weight @ rows
-            squares = weight @ rows**2 + (2.0 * counts + 1.0) * start + mass * counts * (counts + 1.0)
-            parts.append((weight, rows[0].sum() + n_votes, start + mass * counts, squares, partial(_dot, counts, rows)))
+            rows = self.law.rows(t)
+            weight = self.weights[:, n_around + t * n_classes :][:, :n_classes]
+            mass = weight.sum(axis=1, keepdims=True)
+            start = weight @ rows
+            squares = (
+                weight @ rows**2 + (2.0 * counts + 1.0) * start + mass * counts * (counts + 1.0)
+            )
+            parts.append(
+                (
+                    weight,
+                    rows[0].sum() + n_votes,
+                    start + mass * counts,
+                    squares,
+                    partial(_dot, counts, rows),
+                )
+            )
         return parts
 
     def _chosen(self, component: IntArray) -> FloatArray:
         """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
-        items, n_around, n_classes = self._items, len(self.law.around), self.prediction.shape[1]
+        items = self._items
+        n_around = len(self.law.around)
+        n_classes = self.prediction.shape[1]
         table = [self.law.rows(t) for t in range(len(self.law.consensus))]
         rows = np.concatenate([*table, np.zeros((1, n_classes))])
         full = rows[np.where(component < n_around, len(rows) - 1, component - n_around)]
         for j in range(n_around):
-            full += (component == j)[:, :, None] * concentrations_around(self.law, items, j)[:, None, :]
+            full += (component == j)[:, :, None] * concentrations_around(self.law, items, j)[
+                :, None, :
+            ]
         return np.asarray(full + self.counts[:, None, :])
 
 
@@ -165,10 +198,14 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str | None = None) -> FloatArray:
+def predict_blocks(
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str | None = None
+) -> FloatArray:
     """Return the centres of sets for scores of an order, or without an order posterior means, (N, K), in blocks."""
     found = np.empty_like(prediction)
-    for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
+    for rows in blocks(
+        len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]
+    ):
         posterior = Posterior.given(law, prediction[rows], counts[rows])
         found[rows] = posterior.mean if order is None else posterior.center(order)
     return found

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from credalset.datasets.judges import JudgePanel, make_judge_panel
 from credalset.datasets.messages import Messages, make_messages
-from credalset.datasets.published import CIFAR10H, ChaosNLI, DataNotFoundError, load_chaosnli, load_cifar10h
+from credalset.datasets.published import (
+    CIFAR10H,
+    ChaosNLI,
+    DataNotFoundError,
+    load_chaosnli,
+    load_cifar10h,
+)
 from credalset.datasets.synthetic import SyntheticData, make_synthetic
 
 __all__ = [

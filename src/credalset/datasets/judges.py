@@ -14,7 +14,10 @@ from credalset.datasets.messages import draw_votes, long_table
 CLASSES = ("first better", "tie", "second better")
 SLICES = ("short", "long", "code")
 N_WORKERS = 40
-BIASES = (("long", 4.0), ("code", 2.0))  # log-odds by which the first judges prefer the second answer on a slice
+BIASES = (
+    ("long", 4.0),
+    ("code", 2.0),
+)  # log-odds by which the first judges prefer the second answer on a slice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +76,10 @@ class JudgePanel:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"JudgePanel: {len(self)} items, {len(self.judges)} judges, {self.labels.shape[1]} votes each"
+        return (
+            f"JudgePanel: {len(self)} items, {len(self.judges)} judges, "
+            f"{self.labels.shape[1]} votes each"
+        )
 
 
 def make_judge_panel(
@@ -81,9 +87,10 @@ def make_judge_panel(
 ) -> JudgePanel:
     """Generate pairs of answers with the probabilities of several language-model judges and the votes of people.
 
-    Log-odds of people are normal. Those of judges have additional noise and are too large by different factors. The
-    first judge is biased towards the second answer on long answers, the second judge on code, so that the coverage of
-    sets calibrated on all items differs between slices.
+    Log-odds of people are normal. Those of judges have additional noise and are too large by
+    different factors. The first judge is biased towards the second answer on long answers, the
+    second judge on code, so that the coverage of sets calibrated on all items differs between
+    slices.
 
     Parameters
     ----------
@@ -109,14 +116,19 @@ def make_judge_panel(
     ['p0000', 'w34', 'first better']
     """
     generator = as_generator(random_state)
-    n, n_judges = as_positive_int(n_items, "n_items"), as_positive_int(n_judges, "n_judges")
+    n = as_positive_int(n_items, "n_items")
+    n_judges = as_positive_int(n_judges, "n_judges")
     logits = 1.5 * generator.standard_normal((n, len(CLASSES)))
     slices = generator.choice(SLICES, n)
-    seen = np.linspace(1.2, 2.0, n_judges)[:, None, None] * (logits + 0.5 * generator.standard_normal((n_judges, n, 3)))
+    seen = np.linspace(1.2, 2.0, n_judges)[:, None, None] * (
+        logits + 0.5 * generator.standard_normal((n_judges, n, 3))
+    )
     for judge, (kind, bias) in enumerate(BIASES[:n_judges]):
         seen[judge, slices == kind, -1] += bias
     truth = np.asarray(softmax(logits, axis=1))
     chosen, workers = draw_votes(truth, as_positive_int(n_votes, "n_votes"), N_WORKERS, generator)
     items = tuple(f"p{i:04d}" for i in range(n))
     judges = tuple(f"judge {j + 1}" for j in range(n_judges))
-    return JudgePanel(items, judges, slices, softmax(seen, axis=-1), workers, np.array(CLASSES)[chosen], truth)
+    return JudgePanel(
+        items, judges, slices, softmax(seen, axis=-1), workers, np.array(CLASSES)[chosen], truth
+    )

@@ -78,7 +78,10 @@ class Messages:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"Messages: {len(self)} texts, {len(self.classes)} classes, {self.labels.shape[1]} votes each"
+        return (
+            f"Messages: {len(self)} texts, {len(self.classes)} classes, "
+            f"{self.labels.shape[1]} votes each"
+        )
 
     @property
     def counts(self) -> IntArray:
@@ -95,11 +98,14 @@ class Messages:
         return long_table(self.items, self.workers, self.labels)
 
 
-def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: RandomState = None) -> Messages:
+def make_messages(
+    n_items: int = 1500, *, n_votes: int = 30, random_state: RandomState = None
+) -> Messages:
     """Generate messages of two or three phrases and votes for praise, question or complaint.
 
-    Some phrases are clear and some are ambiguous. The label distribution depends on the phrases and on a random tone,
-    which varies more in chats than in mails and cannot be predicted from the text.
+    Some phrases are clear and some are ambiguous. The label distribution depends on the phrases and
+    on a random tone, which varies more in chats than in mails and cannot be predicted from the
+    text.
 
     Parameters
     ----------
@@ -131,12 +137,17 @@ def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: Rando
     order = generator.permuted(np.tile(np.arange(len(PHRASES)), (n, 1)), axis=1)[:, :3]
     is_said = np.arange(3) < generator.integers(2, 4, size=(n, 1))
     channels = np.where(generator.random(n) < 0.6, *CHANNELS)
-    tone = np.where(channels == "mail", TONE["mail"], TONE["chat"])[:, None] * generator.standard_normal((n, 3))
+    tone = np.where(channels == "mail", TONE["mail"], TONE["chat"])[
+        :, None
+    ] * generator.standard_normal((n, 3))
     truth = softmax((weights[order] * is_said[..., None]).sum(axis=1) + tone, axis=1)
     chosen, workers = draw_votes(truth, m, N_WORKERS, generator)
     return Messages(
         items=tuple(f"m{i:05d}" for i in range(n)),
-        texts=tuple(" ".join(PHRASES[k][0] for k in row[said]) for row, said in zip(order, is_said, strict=True)),
+        texts=tuple(
+            " ".join(PHRASES[k][0] for k in row[said])
+            for row, said in zip(order, is_said, strict=True)
+        ),
         channels=channels,
         workers=workers,
         labels=np.array(CLASSES)[chosen],
@@ -149,13 +160,20 @@ def draw_votes(
 ) -> tuple[IntArray, AnyArray]:
     """Draw votes of different workers on each item from distributions (N, K); return classes and workers, (N, m)."""
     n = len(distributions)
-    chosen = (generator.random((n, n_votes, 1)) > distributions.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
+    chosen = (generator.random((n, n_votes, 1)) > distributions.cumsum(axis=1)[:, None, :-1]).sum(
+        axis=2
+    )
     pool = np.tile(np.arange(max(n_workers, n_votes)), (n, 1))
-    workers = np.char.add("w", np.char.zfill(generator.permuted(pool, axis=1)[:, :n_votes].astype(str), 2))
+    workers = np.char.add(
+        "w", np.char.zfill(generator.permuted(pool, axis=1)[:, :n_votes].astype(str), 2)
+    )
     return chosen, workers
 
 
 def long_table(items: tuple[str, ...], workers: AnyArray, labels: AnyArray) -> dict[str, list[str]]:
     """Return votes (N, m) as a long table with columns task, worker and label."""
     columns = np.repeat(np.array(items), labels.shape[1]), workers.ravel(), labels.ravel()
-    return {name: column.tolist() for name, column in zip(("task", "worker", "label"), columns, strict=True)}
+    return {
+        name: column.tolist()
+        for name, column in zip(("task", "worker", "label"), columns, strict=True)
+    }

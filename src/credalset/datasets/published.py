@@ -35,8 +35,8 @@ def data_file(name: str, data_dir: str | Path | None, source: str) -> Path:
     named = data_dir if data_dir is not None else os.environ.get(ENVIRONMENT)
     if not named:
         raise DataNotFoundError(
-            f"data_dir is missing: name the folder that has {name} with data_dir or the environment variable "
-            f"{ENVIRONMENT}. {source}"
+            f"data_dir is missing: name the folder that has {name} with data_dir or the "
+            f"environment variable {ENVIRONMENT}. {source}"
         )
     path = Path(named) / name
     if not path.is_file():
@@ -52,12 +52,14 @@ def read_arrays(path: Path, *names: str) -> list[AnyArray]:
             return [loaded[name] for name in names]
     except UNREADABLE as error:
         raise FileFormatError(
-            f"{path} cannot be read ({error or type(error).__name__}): it needs the arrays {', '.join(names)}."
+            f"{path} cannot be read ({error or type(error).__name__}): it needs the arrays "
+            f"{', '.join(names)}."
         ) from None
 
 
 NLI_SOURCE = (
-    "The votes are in chaosNLI_v1.0.zip (https://github.com/easonnie/ChaosNLI); unpack it into the data folder."
+    "The votes are in chaosNLI_v1.0.zip (https://github.com/easonnie/ChaosNLI); "
+    "unpack it into the data folder."
 )
 PARTS = ("snli", "mnli_m")
 NLI_CLASSES = ("entailment", "neutral", "contradiction")
@@ -117,11 +119,11 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
     Parameters
     ----------
     features : {"roberta", "minilm"} or None
-        ``"roberta"``: nine logits of three fine-tuned RoBERTa models, for 3083 pairs. ``"minilm"``: 1536 features of
-        sentence embeddings. None: texts and votes only.
+        ``"roberta"``: nine logits of three fine-tuned RoBERTa models, for 3083 pairs. ``"minilm"``:
+        1536 features of sentence embeddings. None: texts and votes only.
     data_dir : str or Path, optional
-        Folder with ``chaosNLI_v1.0/`` and the files of features; by default that of the environment variable
-        ``CREDALSET_DATA``.
+        Folder with ``chaosNLI_v1.0/`` and the files of features; by default that of the environment
+        variable ``CREDALSET_DATA``.
 
     Returns
     -------
@@ -139,14 +141,22 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
     for part in PARTS:
         path = data_file(f"chaosNLI_v1.0/chaosNLI_{part}.jsonl", data_dir, NLI_SOURCE)
         try:
-            items += [json.loads(line) | {"part": part} for line in path.read_text(encoding="utf-8").splitlines()]
+            items += [
+                json.loads(line) | {"part": part}
+                for line in path.read_text(encoding="utf-8").splitlines()
+            ]
         except ValueError as error:
             raise FileFormatError(f"{path} is not a file of ChaosNLI 1.0: {error}") from None
-    counts = np.array([[item["label_counter"].get(k, 0) for k in "enc"] for item in items], dtype=np.int64)
+    counts = np.array(
+        [[item["label_counter"].get(k, 0) for k in "enc"] for item in items], dtype=np.int64
+    )
     if (counts.sum(axis=1) != 100).any():
-        raise FileFormatError(f"{path.parent} is not ChaosNLI 1.0: some pairs do not have 100 votes.")
+        raise FileFormatError(
+            f"{path.parent} is not ChaosNLI 1.0: some pairs do not have 100 votes."
+        )
     uid = np.array([item["uid"] for item in items])
-    found, kept = None, np.arange(len(items))
+    found = None
+    kept = np.arange(len(items))
     if features is not None:
         found, kept = _features(features, uid, data_dir)
     texts = [items[i]["example"] for i in kept]
@@ -160,10 +170,14 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
     )
 
 
-def _features(features: str, uid: AnyArray, data_dir: str | Path | None) -> tuple[FloatArray, IntArray]:
+def _features(
+    features: str, uid: AnyArray, data_dir: str | Path | None
+) -> tuple[FloatArray, IntArray]:
     """Return the features of the pairs that have them, and the positions of these pairs."""
     name, array = FEATURES[features]
-    path = data_file(name, data_dir, f"Put it there, or pass features=None for texts and votes ({array}, uid).")
+    path = data_file(
+        name, data_dir, f"Put it there, or pass features=None for texts and votes ({array}, uid)."
+    )
     values, own = read_arrays(path, array, "uid")
     rows = values.reshape(len(values), -1).astype(np.float64)
     row_of = {key: row for row, key in enumerate(own.tolist()) if np.isfinite(rows[row]).all()}
@@ -175,10 +189,22 @@ def _features(features: str, uid: AnyArray, data_dir: str | Path | None) -> tupl
 
 MODEL = "cifar10h_model_a.npz"
 CIFAR_SOURCE = (
-    "It holds the arrays counts (cifar10h-counts.npy of https://github.com/jcpeterson/cifar-10h), and logits, features "
+    "It holds the arrays counts (cifar10h-counts.npy of "
+    "https://github.com/jcpeterson/cifar-10h), and logits, features "
     "and labels of a CIFAR-10 classifier for the test images, in their order."
 )
-CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR_CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,7 +254,8 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     Parameters
     ----------
     data_dir : str or Path, optional
-        Folder with ``cifar10h_model_a.npz``; by default that of the environment variable ``CREDALSET_DATA``.
+        Folder with ``cifar10h_model_a.npz``; by default that of the environment variable
+        ``CREDALSET_DATA``.
 
     Returns
     -------
@@ -241,8 +268,13 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     """
     path = data_file(MODEL, data_dir, CIFAR_SOURCE)
     counts, logits, features, labels = read_arrays(path, "counts", "logits", "features", "labels")
-    shape, n = (len(counts), len(CIFAR_CLASSES)), len(counts)
+    shape = (len(counts), len(CIFAR_CLASSES))
+    n = len(counts)
     if not (counts.shape == logits.shape == shape and len(features) == n and labels.shape == (n,)):
-        raise FileFormatError(f"{path} does not hold 10 counts, 10 logits, features and a label per image.")
+        raise FileFormatError(
+            f"{path} does not hold 10 counts, 10 logits, features and a label per image."
+        )
     votes = as_counts(counts, str(path)).astype(np.int64)
-    return CIFAR10H(votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64))
+    return CIFAR10H(
+        votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64)
+    )

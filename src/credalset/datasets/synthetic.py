@@ -32,7 +32,10 @@ class SyntheticData:
     def __repr__(self) -> str:
         n_items, n_classes = self.distributions.shape
         votes = int(self.counts[0].sum()) if n_items else 0
-        return f"SyntheticData: {n_items} items, {self.X.shape[1]} features, {n_classes} classes, {votes} votes each"
+        return (
+            f"SyntheticData: {n_items} items, {self.X.shape[1]} features, {n_classes} "
+            f"classes, {votes} votes each"
+        )
 
 
 def make_synthetic(
@@ -45,8 +48,8 @@ def make_synthetic(
 ) -> SyntheticData:
     r"""Generate the synthetic data of the paper [1]_.
 
-    $x \sim N(0, I_d)$, $\beta \sim N(0, 1)^{d \times K}$, $\lambda = \mathrm{softmax}(x^T \beta)$, and
-    ``n_votes`` multinomial annotations per item.
+    $x \sim N(0, I_d)$, $\beta \sim N(0, 1)^{d \times K}$, $\lambda = \mathrm{softmax}(x^T \beta)$,
+    and ``n_votes`` multinomial annotations per item.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Coverage by slice, and a search for the slice with the worst coverage.
 
-Coverage is guaranteed on average; slices show where it is higher or lower. All functions take ``covered``, one boolean
-per item as from ``sets.contains(Y)``, and features of the items by name. Do not pass features that depend on the
-labels, such as the winning vote: coverage differs between such slices for every model.
+Coverage is guaranteed on average; slices show where it is higher or lower. All functions take
+``covered``, one boolean per item as from ``sets.contains(Y)``, and features of the items by name.
+Do not pass features that depend on the labels, such as the winning vote: coverage differs between
+such slices for every model.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class WorstSlice:
     conditions : tuple of (feature, value)
         One or two conditions that the items of the slice meet.
     found : Estimate
-        Coverage on the half that was searched. It is biased downwards, because the worst of many slices was selected.
+        Coverage on the half that was searched. It is biased downwards, because the worst of many
+        slices was selected.
     measured : Estimate
         Coverage on the other half. It is unbiased, and its interval is valid.
     n_candidates : int
@@ -72,22 +74,24 @@ def slice_coverage(
 ) -> list[Slice]:
     """Return the observed coverage for every value of each feature.
 
-    Coverage is guaranteed on average; slices show where it is higher or lower. Do not pass features that depend on the
-    labels, such as the label with most votes: coverage differs between such slices for every model.
+    Coverage is guaranteed on average; slices show where it is higher or lower. Do not pass features
+    that depend on the labels, such as the label with most votes: coverage differs between such
+    slices for every model.
 
     Parameters
     ----------
     covered : array of N bool
-        Whether the label distribution of each item is in its set, as returned by ``sets.contains(Y)``.
+        Whether the label distribution of each item is in its set, as returned by
+        ``sets.contains(Y)``.
     features : mapping from names to arrays of shape (N,)
-        Features of the items. Texts, booleans and whole numbers with few values give one slice per value: one for each
-        of the twelve most frequent values, and one for all others together. Other numbers are divided into bins of
-        equal counts; NaN has a slice of its own.
+        Features of the items. Texts, booleans and whole numbers with few values give one slice per
+        value: one for each of the twelve most frequent values, and one for all others together.
+        Other numbers are divided into bins of equal counts; NaN has a slice of its own.
     n_bins : int
         Number of bins of a numeric feature.
     level : float
-        Confidence level of each interval. For intervals that hold simultaneously, divide 1 − level by the number of
-        slices.
+        Confidence level of each interval. For intervals that hold simultaneously, divide 1 − level
+        by the number of slices.
 
     Returns
     -------
@@ -121,11 +125,13 @@ def worst_slice(
 ) -> WorstSlice | None:
     """Search one half of the items for the slice with the worst coverage, and measure it on the other half.
 
-    Candidates are the values of each feature, every range between its quantiles if it is numeric, and every combination
-    of a candidate of one feature with one of another, if they contain at least a share ``min_share`` of the half. With
-    the miss rate r of the whole half, the function selects the slice whose m misses among n items have the smallest
-    probability P(X ≥ m) under Binomial(n, r). The coverage on the searched half is biased downwards; the coverage on
-    the other half is not. Cauchois, Gupta, Duchi (*Knowing what you know*, JMLR 2021) search slabs in the same way.
+    Candidates are the values of each feature, every range between its quantiles if it is numeric,
+    and every combination of a candidate of one feature with one of another, if they contain at
+    least a share ``min_share`` of the half. With the miss rate r of the whole half, the function
+    selects the slice whose m misses among n items have the smallest probability P(X ≥ m) under
+    Binomial(n, r). The coverage on the searched half is biased downwards; the coverage on the other
+    half is not. Cauchois, Gupta, Duchi (*Knowing what you know*, JMLR 2021) search slabs in the
+    same way.
 
     Parameters
     ----------
@@ -141,7 +147,8 @@ def worst_slice(
     Returns
     -------
     WorstSlice or None
-        The slice. None if all or none of the items of the searched half are covered, or if no slice is large enough.
+        The slice. None if all or none of the items of the searched half are covered, or if no slice
+        is large enough.
 
     Examples
     --------
@@ -158,17 +165,27 @@ def worst_slice(
     found = [
         (name, value, members)
         for name, column in columns.items()
-        for value, members in (_ranges(column, half, bins) if _is_numeric(column, bins) else _keys(column))
+        for value, members in (
+            _ranges(column, half, bins) if _is_numeric(column, bins) else _keys(column)
+        )
     ]
     if not found or hits[half].all() or not hits[half].any():
         return None
-    names, masks = [part[:2] for part in found], np.array([part[2] for part in found])
-    pair, n_candidates = _least_likely(masks[:, half], ~hits[half], [name for name, _ in names], share)
+    names = [part[:2] for part in found]
+    masks = np.array([part[2] for part in found])
+    pair, n_candidates = _least_likely(
+        masks[:, half], ~hits[half], [name for name, _ in names], share
+    )
     if n_candidates == 0:
         return None
     members = masks[pair[0]] & masks[pair[1]]
-    seen = [proportion(int(hits[members & part].sum()), int((members & part).sum()), level) for part in (half, ~half)]
-    return WorstSlice(tuple(names[i] for i in dict.fromkeys(pair)), seen[0], seen[1], n_candidates, members)
+    seen = [
+        proportion(int(hits[members & part].sum()), int((members & part).sum()), level)
+        for part in (half, ~half)
+    ]
+    return WorstSlice(
+        tuple(names[i] for i in dict.fromkeys(pair)), seen[0], seen[1], n_candidates, members
+    )
 
 
 def _least_likely(
@@ -181,7 +198,8 @@ def _least_likely(
     from scipy.stats import binom
 
     inside = masks.astype(np.float32)  # whole numbers below 2²⁴: exact
-    n, misses = inside @ inside.T, (inside * missed) @ inside.T
+    n = inside @ inside.T
+    misses = (inside * missed) @ inside.T
     of = np.array(features)
     allowed = np.triu(of[:, None] != of[None, :]) | np.eye(len(of), dtype=bool)
     allowed &= n >= max(share * len(missed), 1.0)
@@ -193,7 +211,9 @@ def _least_likely(
     return (int(i), int(j)), int(allowed.sum())
 
 
-def _check(covered: ArrayLike, features: Mapping[str, ArrayLike]) -> tuple[BoolArray, dict[str, AnyArray]]:
+def _check(
+    covered: ArrayLike, features: Mapping[str, ArrayLike]
+) -> tuple[BoolArray, dict[str, AnyArray]]:
     hits = np.asarray(covered)
     if hits.dtype != bool or hits.ndim != 1:
         raise TypeError("covered must hold one boolean per item, as sets.contains(Y) gives.")
@@ -208,7 +228,9 @@ def _check(covered: ArrayLike, features: Mapping[str, ArrayLike]) -> tuple[BoolA
 
 
 def _is_numeric(column: AnyArray, n_bins: int) -> bool:
-    return column.dtype.kind == "f" or (column.dtype.kind in "iu" and len(np.unique(column)) > max(n_bins, 4))
+    return column.dtype.kind == "f" or (
+        column.dtype.kind in "iu" and len(np.unique(column)) > max(n_bins, 4)
+    )
 
 
 def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
@@ -239,7 +261,8 @@ def _bins(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
     for b in range(len(edges) + 1):
         members = known & (place == b)
         if members.any():
-            low, high = float(column[members].min()), float(column[members].max())
+            low = float(column[members].min())
+            high = float(column[members].max())
             yield f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}", members
     if not known.all():
         yield "not known", ~known

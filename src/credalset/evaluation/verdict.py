@@ -1,12 +1,14 @@
 """The verdict on credal sets: whether they are valid, and whether they are informative.
 
-*Valid*: for exchangeable items and continuous scores, the coverage that n calibration items give follows
-Beta(k, n + 1 − k) with k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a beta-binomial distribution
-with the same parameters. Its central 99% is the band in which the observed coverage should lie. Other intervals of
-this package are 95%; a verdict is given at several levels and can stop a pipeline, hence 99%.
+*Valid*: for exchangeable items and continuous scores, the coverage that n calibration items give
+follows Beta(k, n + 1 − k) with k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a
+beta-binomial distribution with the same parameters. Its central 99% is the band in which the
+observed coverage should lie. Other intervals of this package are 95%; a verdict is given at several
+levels and can stop a pipeline, hence 99%.
 
-*Informative*: valid sets can be too large to be useful. They are compared with the sets of a constant prediction, the
-mean label distribution, calibrated in the same way, and by the number of labels that they leave open.
+*Informative*: valid sets can be too large to be useful. They are compared with the sets of a
+constant prediction, the mean label distribution, calibrated in the same way, and by the number of
+labels that they leave open.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Status = Literal["valid", "undercovers", "overcovers", "not tested"]
 LEVEL = 0.99  # probability of the band, and confidence level of the interval
 WIDEST_BAND = 0.25  # a wider band or interval does not test the guarantee
 NEARLY_ALL = 0.9  # sets that leave a larger share of the other labels open are not informative
-NO_NARROWER = 0.95  # sets above this share of the width of a constant prediction are not informative
+NO_NARROWER = (
+    0.95  # sets above this share of the width of a constant prediction are not informative
+)
 GUIDE = "docs/too-large.md"
 
 
@@ -40,14 +44,16 @@ class Verdict:
     Attributes
     ----------
     observed : Estimate
-        Share of the items that are covered, with its exact binomial interval at confidence ``level``.
+        Share of the items that are covered, with its exact binomial interval at confidence
+        ``level``.
     alpha : float or None
         Miscoverage rate of the sets, if it is known.
     guaranteed : float or None
-        Coverage that the calibration guarantees: 1 − α, or the proven bound of a cross-conformal calibration.
+        Coverage that the calibration guarantees: 1 − α, or the proven bound of a cross-conformal
+        calibration.
     band : tuple or None
-        Lower and upper limit of the observed coverage that is expected if the guarantee holds; None if the distribution
-        of the observed coverage is not known.
+        Lower and upper limit of the observed coverage that is expected if the guarantee holds; None
+        if the distribution of the observed coverage is not known.
     used : str
         What these items were used for before; empty if they were not used.
     untested : str
@@ -85,7 +91,9 @@ class Verdict:
         if self.used or self.untested or self.guaranteed is None or self.alpha is None:
             return "not tested"
         low, high = (self.guaranteed, 1.0 - self.alpha) if self.band is None else self.band
-        seen_low, seen_high = (self.observed.low, self.observed.high) if self.band is None else (self.observed,) * 2
+        seen_low, seen_high = (
+            (self.observed.low, self.observed.high) if self.band is None else (self.observed,) * 2
+        )
         return "undercovers" if seen_high < low else "overcovers" if seen_low > high else "valid"
 
     @property
@@ -103,7 +111,11 @@ class Verdict:
         """Reason why the sets are not informative; empty if they are."""
         if self.labels - 1.0 >= NEARLY_ALL * (self.n_classes - 1):
             return "they leave nearly every label open"
-        if self.constant_width and self.width is not None and self.width >= NO_NARROWER * self.constant_width:
+        if (
+            self.constant_width
+            and self.width is not None
+            and self.width >= NO_NARROWER * self.constant_width
+        ):
             return "they are no narrower than those of a constant prediction"
         return ""
 
@@ -116,7 +128,9 @@ class Verdict:
     def headline(self) -> str:
         """The verdict in a few words."""
         joint = ", but" if self.valid else "; also,"
-        return f"{self._outcome}{joint} {self.uninformative}" if self.uninformative else self._outcome
+        return (
+            f"{self._outcome}{joint} {self.uninformative}" if self.uninformative else self._outcome
+        )
 
     @property
     def detail(self) -> str:
@@ -146,21 +160,34 @@ class Verdict:
         if not self.observed.n:
             return ""
         seen = f"{percent(float(self.observed))} of {self.observed.n:,} items are covered"
-        interval = f"{percent(self.level)} interval {percent(self.observed.low)} to {percent(self.observed.high)}"
+        interval = (
+            f"{percent(self.level)} interval {percent(self.observed.low)} to "
+            f"{percent(self.observed.high)}"
+        )
         if self.guaranteed is None or self.status == "not tested":
             return f"{seen} ({interval})."
         if self.band is None:
             return f"{seen} ({interval}), and {percent(self.guaranteed)} is guaranteed."
         where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
-        band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that are expected of so many items"
+        band = (
+            f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that are "
+            "expected of so many items"
+        )
         return f"{seen}, {band} if the guarantee of {percent(self.guaranteed)} holds."
 
     @property
     def _size(self) -> str:
         if self.width is None:
             return ""
-        text = f"On average a set leaves {self.labels:.2g} of {self.n_classes} labels open and has width"
-        constant = "" if self.constant_width is None else f" ({self.constant_width:.2f} for a constant prediction)"
+        text = (
+            f"On average a set leaves {self.labels:.2g} of {self.n_classes} labels open and "
+            "has width"
+        )
+        constant = (
+            ""
+            if self.constant_width is None
+            else f" ({self.constant_width:.2f} for a constant prediction)"
+        )
         return f"{text} {self.width:.2f}{constant}."
 
 
@@ -245,19 +272,32 @@ def items_used(source: Any, items: Any) -> str:
     """
     new = set(map(str, () if items is None else items))
     found = {use: new & names for use, names in names_used(source).items()}
-    uses, used = [use for use, names in found.items() if names], set().union(*found.values())
-    return f"these items were used for {' and '.join(uses)} ({len(used)} of {len(items)})" if uses else ""
+    uses = [use for use, names in found.items() if names]
+    used = set().union(*found.values())
+    return (
+        f"these items were used for {' and '.join(uses)} ({len(used)} of {len(items)})"
+        if uses
+        else ""
+    )
 
 
 def names_used(source: Any) -> dict[str, set[str]]:
     """Return the names of the items that trained and calibrated a model, as far as they are known."""
     trained = getattr(getattr(source, "crowd", source), "items_", None)
-    known = {"training": trained, "calibration": getattr(getattr(source, "calibration_", source), "items", None)}
+    known = {
+        "training": trained,
+        "calibration": getattr(getattr(source, "calibration_", source), "items", None),
+    }
     return {use: set(map(str, () if names is None else names)) for use, names in known.items()}
 
 
 def coverage_band(
-    calibration: Any, alpha: float, n: int, *, groups: Sequence[Any] | None = None, level: float = LEVEL
+    calibration: Any,
+    alpha: float,
+    n: int,
+    *,
+    groups: Sequence[Any] | None = None,
+    level: float = LEVEL,
 ) -> tuple[float, float] | None:
     """Return the band in which the covered share of n new items lies with probability ``level`` if the guarantee holds.
 
@@ -277,7 +317,8 @@ def coverage_band(
     Returns
     -------
     tuple or None
-        None if the distribution is not known: noise models, weights, cross-conformal sets, pooled groups.
+        None if the distribution is not known: noise models, weights, cross-conformal sets, pooled
+        groups.
 
     Examples
     --------
@@ -294,7 +335,10 @@ def coverage_band(
         if groups is None:
             return calibration.coverage_distribution(alpha).observed_interval(n, level)
         sizes = Counter(groups)
-        parts = [_number_covered(calibration.coverage_distribution(alpha, group=key), m) for key, m in sizes.items()]
+        parts = [
+            _number_covered(calibration.coverage_distribution(alpha, group=key), m)
+            for key, m in sizes.items()
+        ]
     except (ValueError, AttributeError):
         return None
     below = np.cumsum(reduce(_sum, parts))
@@ -308,7 +352,8 @@ def _number_covered(distribution: Any, size: int) -> FloatArray:
 
     if distribution.is_certain:
         return np.eye(size + 1)[size]
-    rank, n = distribution.rank, distribution.n
+    rank = distribution.rank
+    n = distribution.n
     return np.asarray(betabinom(size, rank, n + 1 - rank).pmf(np.arange(size + 1)))
 
 
@@ -322,8 +367,8 @@ def _sum(first: FloatArray, second: FloatArray) -> FloatArray:
 def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
     """Return the width of the sets of a constant prediction, the mean of the labels (n, K), that cover 1 − α of them.
 
-    For a second-order score the constant is the Dirichlet with the mean and the summed variance of the labels. The
-    result is None for a score that takes predictions of another kind.
+    For a second-order score the constant is the Dirichlet with the mean and the summed variance of
+    the labels. The result is None for a score that takes predictions of another kind.
 
     Examples
     --------
@@ -345,7 +390,8 @@ def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | No
 
 
 def _dirichlet(labels: FloatArray, mean: FloatArray) -> FloatArray:
-    spread, largest = float(labels.var(axis=0).sum()), float((mean * (1.0 - mean)).sum())
+    spread = float(labels.var(axis=0).sum())
+    largest = float((mean * (1.0 - mean)).sum())
     precision = min(largest / spread - 1.0, 1e6) if spread > 0.0 else 1e6
     return np.maximum(precision * mean, 1.0)
 

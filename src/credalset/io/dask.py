@@ -1,9 +1,9 @@
 """Score folders of Parquet part by part, on one machine or many; finished parts are kept.
 
-The unit of work is a row group. Each becomes one file, written beside its name and renamed, so that a task which runs
-twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be done; ``_parts/`` holds a record of
-every finished part with checksums of what it was made from and of itself; ``_manifest.json`` says last that all of them
-are there.
+The unit of work is a row group. Each becomes one file, written beside its name and renamed, so that
+a task which runs twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be
+done; ``_parts/`` holds a record of every finished part with checksums of what it was made from and
+of itself; ``_manifest.json`` says last that all of them are there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ RETRIES = 3
 PATIENCE = 60.0  # seconds that a scheduler may take to answer and to have a worker
 #: the process that removes the semaphores of a program that ends at once would report them
 LEFT_BEHIND = "ignore:resource_tracker:UserWarning"
-#: Dask has its workers give memory back after every array, which costs them a quarter of their time; glibc reads these
+#: Dask has its workers give memory back after every array, which costs them a quarter of their
+#: time; glibc reads these
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 26}
 
 
@@ -97,20 +98,22 @@ def score_parquet(
     Parameters
     ----------
     source : str or Path
-        Parquet file, folder or pattern. With a client, every worker must be able to read it under this name.
+        Parquet file, folder or pattern. With a client, every worker must be able to read it under
+        this name.
     target : str or Path
-        Folder for the parts, which is created if it does not exist. With a client, every worker must be able to write
-        to it.
+        Folder for the parts, which is created if it does not exist. With a client, every worker
+        must be able to write to it.
     scorer : Scorer
-        The scorer that predicts the sets. If its model is not on disk, the model is saved in the target folder, from
-        which the workers load it.
+        The scorer that predicts the sets. If its model is not on disk, the model is saved in the
+        target folder, from which the workers load it.
     client : dask.distributed.Client, optional
-        Client of a Dask cluster. By default the parts are scored in this process, one after the other.
+        Client of a Dask cluster. By default the parts are scored in this process, one after the
+        other.
     resume : bool
-        Whether to keep the parts that an interrupted run of the same job has finished. Two runs are the same job if
-        their input files have the same names and their models and the options of their scorers are the same. A part is
-        kept if checksums show that neither its file nor its input rows have changed. If False, the target folder must
-        be empty.
+        Whether to keep the parts that an interrupted run of the same job has finished. Two runs are
+        the same job if their input files have the same names and their models and the options of
+        their scorers are the same. A part is kept if checksums show that neither its file nor its
+        input rows have changed. If False, the target folder must be empty.
 
     Returns
     -------
@@ -120,20 +123,22 @@ def score_parquet(
     Raises
     ------
     ClusterError
-        If the cluster fails: the connection to the scheduler is lost, workers die repeatedly on the same part, or no
-        worker is available.
+        If the cluster fails: the connection to the scheduler is lost, workers die repeatedly on the
+        same part, or no worker is available.
 
     Notes
     -----
-    The parts do not depend on where they are computed, byte for byte. Every row of the source without missing values is
-    in them exactly once, and in the order of the source.
+    The parts do not depend on where they are computed, byte for byte. Every row of the source
+    without missing values is in them exactly once, and in the order of the source.
     """
     need("pyarrow", "Scoring Parquet files")
     from pyarrow import parquet
 
     folder = Path(target).resolve()
     parts = list_parts(str(source), folder)
-    scorer, job = _start(folder, parts, scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow), resume)
+    scorer, job = _start(
+        folder, parts, scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow), resume
+    )
     missing = [part for part in parts if not _is_finished(part, job)]
     here = (score_part(part, scorer, job) for part in missing)
     finished = here if client is None else _run_on(client, missing, scorer, job)
@@ -155,7 +160,10 @@ def list_parts(source: str, folder: Path) -> list[Part]:
     groups: list[tuple[str, int]] = []
     for file in find_files(source):
         if file.member is not None or not file.path.lower().endswith((".parquet", ".pq")):
-            raise ValueError(f"{file.name} is not a Parquet file, so it cannot be scored into a folder of Parquet.")
+            raise ValueError(
+                f"{file.name} is not a Parquet file, so it cannot be scored into a folder of "
+                "Parquet."
+            )
         with readable(file.name):
             n_groups = parquet.ParquetFile(file.path).metadata.num_row_groups
         groups += [(str(Path(file.path).resolve()), i) for i in range(n_groups)]
@@ -177,7 +185,9 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
-            with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # every worker would print them
+            with warnings.catch_warnings(
+                action="ignore", category=CredalSetWarning
+            ):  # every worker would print them
                 result = scorer(batch)
             n_dropped += batch.num_rows - result.num_rows
             n_rows += result.num_rows
@@ -204,7 +214,9 @@ def _read_record(part: Part) -> dict[str, Any]:
         record: dict[str, Any] = _read_json(part.record)
         if part.target.stat().st_size == record["bytes"]:
             return record
-    raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume.")
+    raise FileFormatError(
+        f"{part.target} was written and is gone or changed. Run again with resume."
+    )
 
 
 def _digest_of_file(path: Path) -> str:
@@ -218,11 +230,15 @@ def _digest_of_row_group(part: Part) -> str:
 
     file = parquet.ParquetFile(part.source)
     group = file.metadata.row_group(part.row_group)
-    digest = hashlib.sha256(str(file.schema).partition("\n")[2].encode())  # the first line has an address in memory
+    digest = hashlib.sha256(
+        str(file.schema).partition("\n")[2].encode()
+    )  # the first line has an address in memory
     digest.update(file.schema_arrow.remove_metadata().serialize())  # time zones
     with open(part.source, "rb") as stream:
         for chunk in (group.column(i) for i in range(group.num_columns)):
-            stream.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
+            stream.seek(
+                min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+            )
             left = chunk.total_compressed_size
             while left > 0 and (data := stream.read(min(left, READ_BUFFER))):
                 digest.update(data)
@@ -242,25 +258,34 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
     held = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if held and not resume:
         raise FileExistsError(
-            f"{folder} is not empty (it holds {held[0]!r}). Choose another folder, or resume the job it belongs to."
+            f"{folder} is not empty (it holds {held[0]!r}). Choose another folder, or "
+            "resume the job it belongs to."
         )
     earlier = None
     with suppress(OSError, ValueError, KeyError, TypeError):
         earlier = _read_json(folder / PLAN)["job"]
     if held and earlier is None:
-        raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing or damaged. Choose another folder.")
-    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "_carried"}
+        raise ValueError(
+            f"{folder} holds no job to resume: its {PLAN} is missing or damaged. Choose "
+            "another folder."
+        )
+    asked = {
+        each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "_carried"
+    }
     with tempfile.TemporaryDirectory() as scratch:  # another job's model stays in the folder
         model = scorer.model.resolve() if isinstance(scorer.model, Path) else Path(scratch, MODEL)
         if not isinstance(scorer.model, Path):
             save(scorer.model, model)
         asked["model"] = read_manifest(model)["sha256"]
-    plan = {"scorer": asked, "sources": [[Path(p.source).name, p.row_group, p.target.name] for p in parts]}
+    plan = {
+        "scorer": asked,
+        "sources": [[Path(p.source).name, p.row_group, p.target.name] for p in parts],
+    }
     job = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     if earlier not in (None, job):
         raise ValueError(
-            f"{folder} holds the parts of another job: other inputs, another model or other questions. Choose another "
-            "folder."
+            f"{folder} holds the parts of another job: other inputs, another model or other "
+            "questions. Choose another folder."
         )
     if not isinstance(scorer.model, Path):
         save(scorer.model, model := folder / MODEL)
@@ -313,13 +338,22 @@ def _explained() -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"workers died repeatedly on one part ({error.task}), most likely out of memory. Give them more, or "
-            f"write smaller row groups. {advice}"
+            f"workers died repeatedly on one part ({error.task}), most likely out of memory. Give "
+            f"them more, or write smaller row groups. {advice}"
         ) from None
     except TimeoutError as error:
-        raise ClusterError(f"no worker came within {PATIENCE:.0f} seconds: {error}. {advice}") from None
-    except (CommClosedError, asyncio.CancelledError, concurrent.futures.CancelledError, ConnectionError) as error:
-        raise ClusterError(f"the connection to the scheduler was lost ({_one_line(error)}). {advice}") from None
+        raise ClusterError(
+            f"no worker came within {PATIENCE:.0f} seconds: {error}. {advice}"
+        ) from None
+    except (
+        CommClosedError,
+        asyncio.CancelledError,
+        concurrent.futures.CancelledError,
+        ConnectionError,
+    ) as error:
+        raise ClusterError(
+            f"the connection to the scheduler was lost ({_one_line(error)}). {advice}"
+        ) from None
 
 
 def _one_line(error: BaseException) -> str:
@@ -330,8 +364,8 @@ def _one_line(error: BaseException) -> str:
 def local_cluster(n_workers: int) -> Iterator[Any]:
     """Context manager that starts single-threaded Dask workers on this machine and returns a client.
 
-    The workers listen on the loopback interface only, use TLS credentials that are created for this run, and have no
-    dashboard, so that other users of the machine cannot connect.
+    The workers listen on the loopback interface only, use TLS credentials that are created for this
+    run, and have no dashboard, so that other users of the machine cannot connect.
 
     Parameters
     ----------
@@ -352,11 +386,24 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         need("cryptography", "Scoring with several workers", extra="dask")
         raise
     options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1"}
-    options |= {"loop": _loop_without_interrupts(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
+    options |= {
+        "loop": _loop_without_interrupts(),
+        "scheduler_kwargs": {"dashboard": False},
+        "n_workers": n_workers,
+    }
     options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
-    options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}
-    settings: dict[str, Any] = {f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")}  # no pages
-    with ExitStack() as stack, dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}):
+    options |= {
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": None,
+        "security": security,
+    }
+    settings: dict[str, Any] = {
+        f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")
+    }  # no pages
+    with (
+        ExitStack() as stack,
+        dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}),
+    ):
         try:
             cluster = stack.enter_context(distributed.LocalCluster(**options))
             client = stack.enter_context(distributed.Client(cluster, security=security))
@@ -368,7 +415,8 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
 def _loop_without_interrupts() -> Any:
     """Start an event loop in a thread that ignores Ctrl-C; processes that it starts ignore it, too.
 
-    Ctrl-C in a terminal goes to every process. This one ends the others; on their own they would print tracebacks.
+    Ctrl-C in a terminal goes to every process. This one ends the others; on their own they would
+    print tracebacks.
     """
     from distributed.utils import LoopRunner
 
@@ -387,10 +435,13 @@ def _loop_without_interrupts() -> Any:
 
 
 @contextmanager
-def connect(address: str, *, ca: str | None = None, cert: str | None = None, key: str | None = None) -> Iterator[Any]:
+def connect(
+    address: str, *, ca: str | None = None, cert: str | None = None, key: str | None = None
+) -> Iterator[Any]:
     """Context manager that connects to a Dask scheduler and returns a client.
 
-    The owner of a scheduler can run code in this process and on the workers. Connect only to your own scheduler.
+    The owner of a scheduler can run code in this process and on the workers. Connect only to your
+    own scheduler.
 
     Parameters
     ----------
@@ -410,7 +461,9 @@ def connect(address: str, *, ca: str | None = None, cert: str | None = None, key
     """
     distributed = need("distributed", "Scoring with several workers", extra="dask")
     files = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
-    security = distributed.Security(**files | {"require_encryption": True} if any(files.values()) else {})
+    security = distributed.Security(
+        **files | {"require_encryption": True} if any(files.values()) else {}
+    )
 
     async def greet() -> None:  # first, as a client waits forever for what accepts and stays silent
         arguments = security.get_connection_args("client")
@@ -418,10 +471,14 @@ def connect(address: str, *, ca: str | None = None, cert: str | None = None, key
         (await asyncio.wait_for(comm, PATIENCE)).abort()
 
     try:
-        distributed.utils.LoopRunner().run_sync(greet)  # also inside a running loop, as in notebooks
+        distributed.utils.LoopRunner().run_sync(
+            greet
+        )  # also inside a running loop, as in notebooks
         client = distributed.Client(address, timeout=PATIENCE / 6, security=security)
     except Exception as error:  # anything may stand at the address
         advice = "Check the address and, for tls://, the files of its credentials."
-        raise ClusterError(f"no Dask scheduler answers at {address}: {_one_line(error)}. {advice}") from None
+        raise ClusterError(
+            f"no Dask scheduler answers at {address}: {_one_line(error)}. {advice}"
+        ) from None
     with client:
         yield client

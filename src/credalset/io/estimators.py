@@ -1,9 +1,9 @@
 """Fitted estimators in saved folders: parameters and arrays, or skops for types that the caller must trust.
 
-Credalset's own estimators and a short list of scikit-learn's (linear models, TF-IDF, pipelines) are written by their
-attributes and checked when they are read. Every other type goes through skops and must be named by whoever loads it:
-altered arrays can make compiled code (trees, neighbours, SVMs) read or write memory that is not its own. Nothing of a
-skops file is unpacked before that.
+Credalset's own estimators and a short list of scikit-learn's (linear models, TF-IDF, pipelines) are
+written by their attributes and checked when they are read. Every other type goes through skops and
+must be named by whoever loads it: altered arrays can make compiled code (trees, neighbours, SVMs)
+read or write memory that is not its own. Nothing of a skops file is unpacked before that.
 """
 
 from __future__ import annotations
@@ -24,22 +24,47 @@ from credalset.io.folders import check_array, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
 
 #: limits of skops files: bytes, values and objects of the description, and bytes of sparse matrices
-MAX_SCHEMA, MAX_VALUES, MAX_NODES, MAX_UNPACKED = 1 << 24, 1 << 19, 30_000, 100_000_000
+MAX_SCHEMA = 1 << 24
+MAX_VALUES = 1 << 19
+MAX_NODES = 30_000
+MAX_UNPACKED = 100_000_000
 MAX_LAYERS = 500
 DEVICES = ("cpu", "cuda", "mps", "xpu")  # others need further packages, or hold no numbers
 #: estimators of scikit-learn whose arrays are checked here, and the modules that have them
-CHECKED = dict.fromkeys(("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text")
+CHECKED = dict.fromkeys(
+    ("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text"
+)
 CHECKED |= {"Pipeline": "sklearn.pipeline", "LogisticRegression": "sklearn.linear_model"}
 CHECKED |= {"StandardScaler": "sklearn.preprocessing"}
 #: plain types of skops files, and the loaders that build nothing else from them
-NUMPY = {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")}
+NUMPY = {
+    f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")
+}
 PLAIN = {"JsonNode": {"builtins.str"}, "DictNode": {"builtins.dict"}, "ListNode": {"builtins.list"}}
-PLAIN |= {"TupleNode": {"builtins.tuple"}, "NdArrayNode": NUMPY, "TypeNode": {"builtins.str", *NUMPY}}
+PLAIN |= {
+    "TupleNode": {"builtins.tuple"},
+    "NdArrayNode": NUMPY,
+    "TypeNode": {"builtins.str", *NUMPY},
+}
 PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_intervals")
 #: what fitting leaves on estimators of ours, and of which type; networks have a module beside
-FITTED: dict[str, Any] = {"classes_": np.ndarray, "n_features_in_": int, "feature_names_in_": np.ndarray}
-FITTED |= {"text_name_in_": str | None, "items_": tuple[Any, ...] | None, "n_iter_": int, "loss_curve_": list[float]}
-FITTED |= {"validation_curve_": list[float], "module_": dict, "calibration_": Any, "estimators_": list[Any]}
+FITTED: dict[str, Any] = {
+    "classes_": np.ndarray,
+    "n_features_in_": int,
+    "feature_names_in_": np.ndarray,
+}
+FITTED |= {
+    "text_name_in_": str | None,
+    "items_": tuple[Any, ...] | None,
+    "n_iter_": int,
+    "loss_curve_": list[float],
+}
+FITTED |= {
+    "validation_curve_": list[float],
+    "module_": dict,
+    "calibration_": Any,
+    "estimators_": list[Any],
+}
 FITTED |= {"base_": Any, "estimator_": Any}
 INNER = {"base": "base_", "estimator": "estimator_"}  # parameters that a fitted clone stands for
 
@@ -71,7 +96,9 @@ def decode_estimator(node: dict[str, Any], reader: Reader) -> Any:
     name = node["estimator"]
     own: Any = find_type(name) if isinstance(name, str) else None
     kind = own if hasattr(own, "get_params") else _checked_type(name)
-    require(kind is not None, f"holds an estimator of type {str(name)[:80]!r}, which is not known here.")
+    require(
+        kind is not None, f"holds an estimator of type {str(name)[:80]!r}, which is not known here."
+    )
     state = {key: reader.decode(value) for key, value in node["state"].items()}
     estimator = kind.__new__(kind)
     with refusing(f"has no valid {name}"):
@@ -88,18 +115,24 @@ def _state_of(estimator: Any, is_own: bool) -> dict[str, Any]:
         known = set(estimator._get_param_names()) | set(FITTED)
         state = {key: value for key, value in state.items() if key in known}
         if not set(state) & set(FITTED):
-            raise NotFittedError(f"this {type(estimator).__name__} is not fitted. Call fit or conformalize first.")
+            raise NotFittedError(
+                f"this {type(estimator).__name__} is not fitted. Call fit or conformalize first."
+            )
         is_fitted = "estimators_" in state or any(clone in state for clone in INNER.values())
         state = {key: value for key, value in state.items() if not (is_fitted and key in INNER)}
     else:
-        state = {key: value for key, value in state.items() if not key.startswith("_") or key == "_tfidf"}
+        state = {
+            key: value for key, value in state.items() if not key.startswith("_") or key == "_tfidf"
+        }
     if not isinstance(state.get("random_state", 0), int | np.integer):
         state["random_state"] = None  # only seeds are saved
     if "device" in state:
         state["device"] = str(state["device"])
     if "module_" in state:
         weights = state["module_"].state_dict()
-        state["module_"] = {name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()}
+        state["module_"] = {
+            name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()
+        }
     return state
 
 
@@ -114,13 +147,21 @@ def _check_own(estimator: Any, state: dict[str, Any]) -> None:
     is_complete = names - set(INNER) <= set(state) <= names | set(FITTED)
     require(is_complete, f"does not have the parameters of a {kind.__name__}.")
     for key, value in state.items():
-        check_field(key, value, FITTED[key] if key in FITTED else hints.get(key, Any), kind.__name__)
+        check_field(
+            key, value, FITTED[key] if key in FITTED else hints.get(key, Any), kind.__name__
+        )
     seed = state.get("random_state")
     require(seed is None or (type(seed) is int and seed >= 0), "has no valid random_state.")
     is_flat = all(state[key].ndim == 1 for key in ("classes_", "feature_names_in_") if key in state)
-    names_fit = "feature_names_in_" not in state or len(state["feature_names_in_"]) == state.get("n_features_in_")
-    require(is_flat and names_fit, "contradicts itself: its features and their names differ in number.")
-    inner = [state[key] for key in INNER.values() if key in state] + list(state.get("estimators_", ()))
+    names_fit = "feature_names_in_" not in state or len(state["feature_names_in_"]) == state.get(
+        "n_features_in_"
+    )
+    require(
+        is_flat and names_fit, "contradicts itself: its features and their names differ in number."
+    )
+    inner = [state[key] for key in INNER.values() if key in state] + list(
+        state.get("estimators_", ())
+    )
     _check_together(inner, state)
     vars(estimator).update({key: inner[0] for key in INNER if inner and key in names} | state)
     if "module_" in state:
@@ -133,15 +174,25 @@ def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
     """Refuse estimators inside another that do not predict, or differ from it in classes or features."""
     is_valid = all(any(hasattr(estimator, method) for method in PREDICTS) for estimator in inner)
     require(is_valid, "holds an estimator that does not predict.")
-    features = {n for each in (state, *map(vars, inner)) if isinstance(n := each.get("n_features_in_"), int)}
+    features = {
+        n for each in (state, *map(vars, inner)) if isinstance(n := each.get("n_features_in_"), int)
+    }
     require(len(features) <= 1, "contradicts itself: its parts differ in the number of features.")
     calibration: Any = state.get("calibration_")
     if calibration is not None:
         own = np.asarray(state.get("classes_", ())).tolist()
-        is_same = hasattr(calibration, "predict_set") and len(own) == getattr(calibration, "n_classes", None)
+        is_same = hasattr(calibration, "predict_set") and len(own) == getattr(
+            calibration, "n_classes", None
+        )
         is_same = is_same and calibration.classes in (None, tuple(own))
-        is_same = is_same and getattr(calibration, "n_folds", None) in (None, len(state.get("estimators_", ())))
-        require(is_same, "contradicts itself: the classifier and its calibration differ in classes or folds.")
+        is_same = is_same and getattr(calibration, "n_folds", None) in (
+            None,
+            len(state.get("estimators_", ())),
+        )
+        require(
+            is_same,
+            "contradicts itself: the classifier and its calibration differ in classes or folds.",
+        )
 
 
 def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
@@ -149,9 +200,15 @@ def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
     import torch
 
     estimator._check_options()
-    require(torch.device(estimator.device).type in DEVICES, f"has the device {estimator.device!r}, which is not known.")
-    n_classes, n_features = len(getattr(estimator, "classes_", ())), getattr(estimator, "n_features_in_", 0)
-    is_complete = n_classes >= 2 and n_features >= 1 and len(estimator.hidden) < len(arrays) <= 2 * MAX_LAYERS
+    require(
+        torch.device(estimator.device).type in DEVICES,
+        f"has the device {estimator.device!r}, which is not known.",
+    )
+    n_classes = len(getattr(estimator, "classes_", ()))
+    n_features = getattr(estimator, "n_features_in_", 0)
+    is_complete = (
+        n_classes >= 2 and n_features >= 1 and len(estimator.hidden) < len(arrays) <= 2 * MAX_LAYERS
+    )
     require(is_complete, "does not have the classes, features and weights of its network.")
     with torch.device("meta"):
         module = estimator._build_module(n_features, n_classes)
@@ -160,7 +217,8 @@ def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
         found: Any = weights.get(name)
         is_same = found is not None and (found.shape, found.dtype) == (own.shape, own.dtype)
         require(
-            is_same and bool(torch.isfinite(found).all()), f"contradicts itself: {name!r} does not fit its network."
+            is_same and bool(torch.isfinite(found).all()),
+            f"contradicts itself: {name!r} does not fit its network.",
         )
     module.load_state_dict(weights, assign=True)
     return module.eval()
@@ -170,41 +228,69 @@ def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
 
 
 def _checked_type(name: Any) -> Any:
-    return getattr(import_module(CHECKED[name]), name) if isinstance(name, str) and name in CHECKED else None
+    return (
+        getattr(import_module(CHECKED[name]), name)
+        if isinstance(name, str) and name in CHECKED
+        else None
+    )
 
 
 def _check_sklearn(estimator: Any, state: dict[str, Any]) -> None:
     """Fill one of scikit-learn's estimators with valid parameters and arrays that fit each other."""
-    name, params = type(estimator).__name__, set(estimator._get_param_names())
-    is_known = all(key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier()) for key in state)
+    name = type(estimator).__name__
+    params = set(estimator._get_param_names())
+    is_known = all(
+        key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier())
+        for key in state
+    )
     require(is_known and params <= set(state), f"does not have the parameters of a {name}.")
     vars(estimator).update(state)
     estimator._validate_params()
     n = state.get("n_features_in_")
     if name == "Pipeline":
         steps = state["steps"]
-        is_valid = isinstance(steps, list) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
-        is_valid = is_valid and all(hasattr(step, "get_params") or step == "passthrough" for _, step in steps)
+        is_valid = isinstance(steps, list) and all(
+            isinstance(step, tuple) and len(step) == 2 for step in steps
+        )
+        is_valid = is_valid and all(
+            hasattr(step, "get_params") or step == "passthrough" for _, step in steps
+        )
         require(is_valid, "has a pipeline without valid steps.")
     elif name == "LogisticRegression" and "coef_" in state:
         rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
-        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(np.atleast_2d(state["intercept_"]), 1, rows)
-        require(is_valid, "has a linear model whose coefficients do not fit its classes and features.")
+        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(
+            np.atleast_2d(state["intercept_"]), 1, rows
+        )
+        require(
+            is_valid, "has a linear model whose coefficients do not fit its classes and features."
+        )
     elif name == "StandardScaler":
         for key in ("mean_", "scale_", "var_"):
             fits = state.get(key) is None or _is_matrix(np.atleast_2d(state[key]), 1, n)
             require(fits, f"has a scaler whose {key} does not fit its features.")
     elif name == "TfidfTransformer" and "idf_" in state:
-        require(_is_matrix(np.atleast_2d(state["idf_"]), 1, n), "has weights of words that do not fit their number.")
-    elif "vocabulary_" in state:  # compiled code would read beyond its arrays at the place of a word that has none
-        words, places = list(state["vocabulary_"]), list(state["vocabulary_"].values())
-        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(range(len(places)))
+        require(
+            _is_matrix(np.atleast_2d(state["idf_"]), 1, n),
+            "has weights of words that do not fit their number.",
+        )
+    elif (
+        "vocabulary_" in state
+    ):  # compiled code would read beyond its arrays at the place of a word that has none
+        words = list(state["vocabulary_"])
+        places = list(state["vocabulary_"].values())
+        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(
+            range(len(places))
+        )
         n_idf = getattr(state.get("_tfidf"), "n_features_in_", len(words))
-        require(is_valid and n_idf == len(words), "has a vocabulary that does not number its words.")
+        require(
+            is_valid and n_idf == len(words), "has a vocabulary that does not number its words."
+        )
 
 
 def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
-    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all()
+    is_array = (
+        isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all()
+    )
     return bool(is_array and value.shape == (rows, columns))
 
 
@@ -220,12 +306,13 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
     except Exception as error:
         raise TypeError(
             f"the estimator {type(estimator).__name__} cannot be saved without pickle: {error}. "
-            "Save the calibration alone with classifier.calibration_.save(path), and the estimator by its own means."
+            "Save the calibration alone with classifier.calibration_.save(path), and the "
+            "estimator by its own means."
         ) from error
     if unknown and not writer.files:  # once, not for every fold
         warn(
-            f"{type(estimator).__name__} was saved, but holds types that load refuses unless they are listed in "
-            f"trusted: {','.join(unknown)}."
+            f"{type(estimator).__name__} was saved, but holds types that load refuses unless they "
+            f"are listed in trusted: {','.join(unknown)}."
         )
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data
@@ -239,8 +326,9 @@ def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
         unknown = [name for name in found if name not in trusted]
         require(
             not unknown,
-            f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered file can take over "
-            f"Python through them. If you trust the file, name them with trusted: {','.join([*trusted, *unknown])}.",
+            f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered "
+            "file can take over Python through them. If you trust the file, name them with "
+            f"trusted: {','.join([*trusted, *unknown])}.",
         )
         return _skops_io().loads(data, trusted=[*set().union(*PLAIN.values()), *found])
 
@@ -248,14 +336,17 @@ def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
 def _look_through(data: bytes) -> list[str]:
     """Return the types in a skops file beside plain values; there is at least that of an estimator.
 
-    Files that would take far more memory or time than they have bytes are refused: arrays that are larger than what is
-    stored, a member that several objects read, and objects that repeat the number of another with other contents.
+    Files that would take far more memory or time than they have bytes are refused: arrays that are
+    larger than what is stored, a member that several objects read, and objects that repeat the
+    number of another with other contents.
     """
     with open_stored_zip(data) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     schema = members.pop("schema.json")
     n_values = sum(map(schema.count, (b"{", b"[", b",")))
-    require(len(schema) <= MAX_SCHEMA and n_values <= MAX_VALUES, "has an estimator of too many parts.")
+    require(
+        len(schema) <= MAX_SCHEMA and n_values <= MAX_VALUES, "has an estimator of too many parts."
+    )
     _check_arrays(members.values())
     unknown: set[str] = set()
     first: dict[Any, Any] = {}
@@ -264,7 +355,8 @@ def _look_through(data: bytes) -> list[str]:
     def see(node: dict[str, Any]) -> dict[str, Any]:
         if "__class__" not in node:
             return node
-        kind, number = f"{node.get('__module__')}.{node['__class__']}", node.pop("__id__", None)
+        kind = f"{node.get('__module__')}.{node['__class__']}"
+        number = node.pop("__id__", None)
         unknown.update(() if kind in PLAIN.get(node.get("__loader__", "TypeNode"), ()) else {kind})
         is_own = number and readers.setdefault(node.pop("file", number), number) == number
         require(

@@ -21,7 +21,14 @@ from credalset.exceptions import FileFormatError, need
 from credalset.votes.names import join_names
 
 STDIN = "-"  # and standard output
-FORMATS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
+FORMATS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+}
 FORMATS |= {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
 WRITTEN = ("csv", "tsv", "jsonl", "parquet")  # formats of the writer
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
@@ -34,10 +41,19 @@ UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
     b"\x28\xb5\x2f\xfd": lambda stream: io.BufferedReader(_arrow_zstd(stream)),
 }
 ARCHIVE, OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
-WORKBOOK = "is an Excel workbook, or an archive that is not called .zip. Save it as CSV and read that."
+WORKBOOK = (
+    "is an Excel workbook, or an archive that is not called .zip. Save it as CSV and read that."
+)
 DAMAGED = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
 #: files beside the data in folders that tools write
-NOT_DATA = {"dataset_info.json", "dataset_dict.json", "state.json", "settings.json", "dataset.json", "readme.txt"}
+NOT_DATA = {
+    "dataset_info.json",
+    "dataset_dict.json",
+    "state.json",
+    "settings.json",
+    "dataset.json",
+    "readme.txt",
+}
 HEAD = 1 << 16  # bytes at the start that tell encoding, delimiter and names
 
 
@@ -64,7 +80,9 @@ def find_files(path: str | Path) -> list[File]:
         return [File("standard input", STDIN)]
     if os.path.isdir(text):
         inside = sorted(file for file in Path(text).rglob("*") if file.is_file())
-        found = [str(file) for file in inside if _is_data(file.relative_to(text), (*FORMATS, ".zip"))]
+        found = [
+            str(file) for file in inside if _is_data(file.relative_to(text), (*FORMATS, ".zip"))
+        ]
     elif os.path.exists(text):
         found = [text]
     else:
@@ -72,7 +90,9 @@ def find_files(path: str | Path) -> list[File]:
         if not glob.has_magic(text):
             raise FileNotFoundError(f"{text}: no such file. Check the path.")
     if not found:
-        raise FileNotFoundError(f"{text} holds no data file ({', '.join(FORMATS)}). Check the path.")
+        raise FileNotFoundError(
+            f"{text} holds no data file ({', '.join(FORMATS)}). Check the path."
+        )
     return [file for name in found for file in _members(name)]
 
 
@@ -82,20 +102,30 @@ def _is_data(file: Path, suffixes: Collection[str] = FORMATS) -> bool:
 
 
 def _suffix(path: PurePath) -> str:
-    return next((suffix for suffix in map(str.lower, path.suffixes[::-1]) if suffix not in COMPRESSIONS), "")
+    return next(
+        (suffix for suffix in map(str.lower, path.suffixes[::-1]) if suffix not in COMPRESSIONS), ""
+    )
 
 
 def _members(path: str) -> list[File]:
     names: list[str] = []
-    if Path(path).suffix.lower() not in FORMATS:  # files are opened once: names tell what may be an archive
+    if (
+        Path(path).suffix.lower() not in FORMATS
+    ):  # files are opened once: names tell what may be an archive
         with readable(path), open(path, "rb") as stream:
             if stream.read(4) == ARCHIVE:
-                names = sorted(info.filename for info in zipfile.ZipFile(stream).infolist() if not info.is_dir())
+                names = sorted(
+                    info.filename
+                    for info in zipfile.ZipFile(stream).infolist()
+                    if not info.is_dir()
+                )
     if "[Content_Types].xml" in names:
         raise FileFormatError(f"{path} {WORKBOOK}")
     wanted = [name for name in names if _is_data(Path(name)) and not name.startswith("__MACOSX/")]
     if names and not wanted:
-        raise FileFormatError(f"{path} is an archive of {join_names(names, 3)}, none of which is a data file.")
+        raise FileFormatError(
+            f"{path} is an archive of {join_names(names, 3)}, none of which is a data file."
+        )
     return [File(f"{path}/{name}", path, name) for name in wanted] or [File(path, path)]
 
 
@@ -119,7 +149,9 @@ def readable(name: str) -> Iterator[None]:
 
 
 def _arrow_zstd(stream: Any) -> Any:
-    return need("pyarrow", "Reading a file compressed by zstd").CompressedInputStream(stream, "zstd")
+    return need("pyarrow", "Reading a file compressed by zstd").CompressedInputStream(
+        stream, "zstd"
+    )
 
 
 class _Joined(io.RawIOBase):
@@ -127,7 +159,9 @@ class _Joined(io.RawIOBase):
 
     def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
         super().__init__()
-        self.head, self.rest, self.handle = head, rest, handle
+        self.head = head
+        self.rest = rest
+        self.handle = handle
 
     def readable(self) -> bool:
         return True
@@ -155,14 +189,18 @@ def open_file(file: File) -> tuple[bytes, Any]:
         with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
             stream = archive.open(file.member)
     else:
-        handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
+        handle = os.open(
+            file.path, os.O_RDONLY
+        )  # closed with what wraps it, also if nobody reads on
         stream = io.FileIO(handle, closefd=False)
     start = stream.read(6)
     if start.startswith((ARCHIVE, OLD_WORKBOOK)):
         _Joined(start, stream, handle).close()
         raise FileFormatError(f"{file.name} {WORKBOOK}")
     stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
-    stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
+    stream = next(
+        (unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream
+    )
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):
         head += more
@@ -181,23 +219,33 @@ def format_of(path: str, head: bytes | None = None) -> str:
     """
     format = FORMATS.get(_suffix(PurePath(path)))
     if head is None and format not in WRITTEN:
-        raise ValueError(f"{path} has a format that is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
+        raise ValueError(
+            f"{path} has a format that is not known. Name the file .csv, .tsv, .jsonl or .parquet."
+        )
     if format is None and head is not None:
-        text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace").lstrip("\ufeff \t\r\n")
+        text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace").lstrip(
+            "\ufeff \t\r\n"
+        )
         format = next((kind for mark, kind in MARKS.items() if head.startswith(mark)), None)
         format = format or ("jsonl" if text.startswith(("[", "{")) else "csv")
     return str(format)
 
 
-def open_text(file: File, head: bytes, stream: Any, encoding: str | None = None) -> io.TextIOWrapper:
+def open_text(
+    file: File, head: bytes, stream: Any, encoding: str | None = None
+) -> io.TextIOWrapper:
     """Read a stream as text: in the encoding of its byte order mark, else the one that was named, else UTF-8."""
     if head.startswith(UTF16):
         encoding = "utf-16"
     elif head.startswith(codecs.BOM_UTF8):
         encoding = "utf-8-sig"
     elif encoding is None and b"\x00" in head:
-        raise FileFormatError(f"{file.name} is a binary file of no known format. Export it as JSON, CSV or Parquet.")
+        raise FileFormatError(
+            f"{file.name} is a binary file of no known format. Export it as JSON, CSV or Parquet."
+        )
     try:
         return io.TextIOWrapper(stream, encoding or "utf-8", newline="")
     except LookupError:
-        raise ValueError(f"encoding={encoding!r} is unknown to Python. Try 'cp1252' or 'latin-1'.") from None
+        raise ValueError(
+            f"encoding={encoding!r} is unknown to Python. Try 'cp1252' or 'latin-1'."
+        ) from None

@@ -50,7 +50,11 @@ def refusing(sentence: str) -> Iterator[None]:
 
 
 def write_object(
-    target: Path, tree: Any, arrays: dict[str, AnyArray], files: dict[str, bytes], packages: Iterable[str] = ()
+    target: Path,
+    tree: Any,
+    arrays: dict[str, AnyArray],
+    files: dict[str, bytes],
+    packages: Iterable[str] = (),
 ) -> None:
     """Write the folder of an object, replacing an object that was saved there before and nothing else."""
     _refuse_foreign(target)
@@ -60,16 +64,23 @@ def write_object(
         files = {**files, ARRAYS: buffer.getvalue()}
     for name, data in files.items():
         if len(data) > MAX_FILE:
-            raise ValueError(f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and loaded.")
-    manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "credalset_version": __version__}
+            raise ValueError(
+                f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and "
+                "loaded."
+            )
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "credalset_version": __version__,
+    }
     manifest |= {"versions": _versions({"numpy", *packages}), "object": tree}
     manifest |= {"files": {name: _entry(data) for name, data in sorted(files.items())}}
     manifest["sha256"] = manifest_digest(manifest)
     text = json.dumps(manifest, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
         raise ValueError(
-            f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can be saved. Name items "
-            "by texts or whole numbers, and use fewer groups."
+            f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can "
+            "be saved. Name items by texts or whole numbers, and use fewer groups."
         )
     write_folder(target, {**files, MANIFEST: text})
 
@@ -83,24 +94,43 @@ def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes
     if not folder.exists():
         whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
         found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
-        raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
+        raise FileNotFoundError(
+            f"there is nothing at {folder}. Give the folder that save() wrote.{found}"
+        )
     manifest = read_manifest(folder)
     remark = check_versions(manifest.get("versions"))
     files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
-    return manifest["object"], _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}, files, remark
+    return (
+        manifest["object"],
+        _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {},
+        files,
+        remark,
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
     path = folder / MANIFEST
-    foreign = f"was not written by credalset: its {MANIFEST} is missing, too large, or of another program."
-    require(path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign)
+    foreign = (
+        f"was not written by credalset: its {MANIFEST} is missing, too large, or of "
+        "another program."
+    )
+    require(
+        path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign
+    )
     with refusing(f"has a damaged {MANIFEST}"):
         manifest: Any = json.loads(path.read_text(encoding="utf-8"))
         require(isinstance(manifest, dict) and manifest.get("format") == FORMAT, foreign)
         version = manifest.get("format_version")
-        advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
-        require(version == FORMAT_VERSION, f"has format version {version!r}, not {FORMAT_VERSION}. {advice}")
+        advice = (
+            "Upgrade credalset."
+            if type(version) is int and version > FORMAT_VERSION
+            else "Save it again."
+        )
+        require(
+            version == FORMAT_VERSION,
+            f"has format version {version!r}, not {FORMAT_VERSION}. {advice}",
+        )
         is_whole = isinstance(manifest.get("files"), dict) and "object" in manifest
         is_whole = is_whole and manifest.get("sha256") == manifest_digest(manifest)
     require(is_whole, f"has a damaged {MANIFEST}: its contents differ from their checksum.")
@@ -120,13 +150,24 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
 
 def _read_checked(folder: Path, name: str, entry: Any) -> bytes:
     path = folder / name
-    is_beside = SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink() and isinstance(entry, dict)
+    is_beside = (
+        SAFE_NAME.fullmatch(name)
+        and path.is_file()
+        and not path.is_symlink()
+        and isinstance(entry, dict)
+    )
     require(is_beside, f"has no file {name!r}. Restore the whole folder, or save again.")
     size = path.stat().st_size
-    require(size == entry.get("bytes"), f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.")
+    require(
+        size == entry.get("bytes"),
+        f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.",
+    )
     require(size <= MAX_FILE, f"has a {name} of {size} bytes, but at most {MAX_FILE} are read.")
     data = path.read_bytes()
-    require(_entry(data) == entry, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
+    require(
+        _entry(data) == entry,
+        f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.",
+    )
     return data
 
 
@@ -137,18 +178,26 @@ def open_stored_zip(data: bytes) -> zipfile.ZipFile:
     is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     fits_in = sum(member.file_size for member in members) <= len(data)
     is_single = len({member.filename for member in members}) == len(members)
-    require(is_stored and fits_in and is_single, "has an archive that is compressed or inconsistent.")
+    require(
+        is_stored and fits_in and is_single, "has an archive that is compressed or inconsistent."
+    )
     return archive
 
 
 def _unpack_arrays(data: bytes) -> dict[str, AnyArray]:
     with refusing(f"has a damaged {ARRAYS}"), open_stored_zip(data) as archive:
-        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in archive.namelist()}
+        return {
+            name.removesuffix(".npy"): _read_array(archive.read(name))
+            for name in archive.namelist()
+        }
 
 
 def _read_array(data: bytes) -> AnyArray:
     dtype = check_array(data)
-    require(dtype.kind in NUMBERS and dtype.names is None, f"has an array of {dtype}; only numbers are read.")
+    require(
+        dtype.kind in NUMBERS and dtype.names is None,
+        f"has an array of {dtype}; only numbers are read.",
+    )
     return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
 
 
@@ -160,7 +209,10 @@ def check_array(data: bytes) -> np.dtype[Any]:
     is_plain = not dtype.hasobject and dtype.itemsize > 0 and dtype.shape == ()
     is_whole = math.prod(shape) * dtype.itemsize == len(data) - stream.tell()
     is_real = all(0 <= size <= len(data) for size in shape)
-    require(is_plain and is_whole and is_real, f"has an array of {dtype} and shape {shape} that is not stored there.")
+    require(
+        is_plain and is_whole and is_real,
+        f"has an array of {dtype} and shape {shape} that is not stored there.",
+    )
     return dtype
 
 
@@ -174,7 +226,9 @@ def _refuse_foreign(target: Path) -> None:
     except FileFormatError as error:
         raise FileExistsError(f"{target} {error} Choose another folder.") from None
     if other:
-        raise FileExistsError(f"{target} also holds {other[0]!r}, which would be lost. Choose another folder.")
+        raise FileExistsError(
+            f"{target} also holds {other[0]!r}, which would be lost. Choose another folder."
+        )
 
 
 # --- versions ---
@@ -191,17 +245,26 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 def check_versions(saved: Any) -> str:
     """Refuse estimators of newer versions, warn of older ones; return what to add if loading fails."""
-    is_valid = isinstance(saved, dict) and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values())
+    is_valid = isinstance(saved, dict) and all(
+        isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values()
+    )
     require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or not valid.")
     here = _versions(DEPENDED_ON)
-    other = [p for p in DEPENDED_ON if p in saved and p in here and _minor(saved[p]) != _minor(here[p])]
+    other = [
+        p for p in DEPENDED_ON if p in saved and p in here and _minor(saved[p]) != _minor(here[p])
+    ]
     pairs = ", ".join(f"{package} {saved[package]} (here {here[package]})" for package in other)
-    newer = ", ".join(package for package in other if _minor(saved[package]) > _minor(here[package]))
-    require(not newer, f"was saved with {pairs}, and estimators do not load into older versions. Upgrade {newer}.")
+    newer = ", ".join(
+        package for package in other if _minor(saved[package]) > _minor(here[package])
+    )
+    require(
+        not newer,
+        f"was saved with {pairs}, and estimators do not load into older versions. Upgrade {newer}.",
+    )
     if other:
         warn(
-            f"a model was saved with {pairs}. Estimators are not made to move between versions: compare a few "
-            "predictions before you rely on it, and save it again."
+            f"a model was saved with {pairs}. Estimators are not made to move between versions: "
+            "compare a few predictions before you rely on it, and save it again."
         )
     return f" It was saved with {pairs}." if pairs else ""
 

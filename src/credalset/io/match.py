@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
 #: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
-WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
+WRITTEN = {"alpha", "threshold", "empty"}
+PREDICTION = "prediction_"
 
 
 # --- which columns are read ---
@@ -56,7 +57,8 @@ def find_id(names: Sequence[str]) -> str:
     found = [plain[name] for name in known if name in plain]
     if not found:
         raise ValueError(
-            f"the table has no column with a usual name of the items ({', '.join(SYNONYMS['task'])}); it has "
+            "the table has no column with a usual name of the items "
+            f"({', '.join(SYNONYMS['task'])}); it has "
             f"{join_names(names, 12)}. Name the column with id."
         )
     return found[0]
@@ -80,9 +82,11 @@ def choose_columns(
     columns : sequence of str, optional
         The columns, or the object of which each field is a column.
     classes : sequence, optional
-        Classes of a calibration: their columns are read in their order. Without, all columns that are not taken.
+        Classes of a calibration: their columns are read in their order. Without, all columns that
+        are not taken.
     texts : bool or str
-        Whether the model reads texts, and the name of their column where that is known; None if all are features.
+        Whether the model reads texts, and the name of their column where that is known; None if all
+        are features.
 
     Examples
     --------
@@ -91,13 +95,21 @@ def choose_columns(
     >>> choose_columns(schema, ["task"], classes=["yes", "no"])
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
-    known, free = set(schema.names), [name for name in schema.names if name not in taken]
+    known = set(schema.names)
+    free = [name for name in schema.names if name not in taken]
     starting = Counter(name.rpartition(".")[0] + "." for name in free if "." in name)
-    objects = [start for start, n_fields in starting.items() if n_fields > 1]  # a class may be called 0.5
+    objects = [
+        start for start, n_fields in starting.items() if n_fields > 1
+    ]  # a class may be called 0.5
     own = ["", *([PREDICTION] if known >= WRITTEN else []), *objects]
     starts = own if columns is None else [f"{name}." for name in columns]
-    lists = [name for name in free if f"{name}.".startswith(tuple(starts)) and is_list(schema.field(name).type)]
-    wanted, start = [str(label) for label in classes or ()], ""
+    lists = [
+        name
+        for name in free
+        if f"{name}.".startswith(tuple(starts)) and is_list(schema.field(name).type)
+    ]
+    wanted = [str(label) for label in classes or ()]
+    start = ""
     if columns is not None and (len(starts) > 1 or starts[0] not in objects):
         found = list(columns)
     elif texts and columns is None:
@@ -105,7 +117,9 @@ def choose_columns(
         found = [texts] if isinstance(texts, str) and texts in known else words
         if len(found) != 1:
             held = f"{len(found)} columns hold texts ({join_names(found)})"
-            raise ValueError(f"the model reads texts, and {held}. Name the one to read with columns.")
+            raise ValueError(
+                f"the model reads texts, and {held}. Name the one to read with columns."
+            )
     elif wanted:
         fitting = [each for each in starts if known.issuperset(each + label for label in wanted)]
         start = (fitting or starts)[0]
@@ -116,8 +130,9 @@ def choose_columns(
     missing = [name for name in found if name not in known]
     if missing or not found:
         raise ValueError(
-            f"{len(missing)} of {len(found)} columns to read are missing (first: {join_names(missing, 1)}); the table "
-            f"has {join_names(schema.names, 12)}. Rename its columns, or name those to read with columns."
+            f"{len(missing)} of {len(found)} columns to read are missing (first: "
+            f"{join_names(missing, 1)}); the table has {join_names(schema.names, 12)}. Rename its "
+            "columns, or name those to read with columns."
         )
     labels = None if found == lists else tuple(name.removeprefix(start) for name in found)
     return Reading(found, labels, bool(texts))
@@ -129,7 +144,14 @@ def choose_columns(
 class Batch:
     """A record batch without the rows that lack a needed value; ``strict`` refuses such rows."""
 
-    def __init__(self, batch: pa.RecordBatch, needed: Sequence[str], where: str, first: int = 0, strict: bool = False):
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        needed: Sequence[str],
+        where: str,
+        first: int = 0,
+        strict: bool = False,
+    ):
         self.position = {name: i for i, name in enumerate(batch.schema.names)}
         missing = np.zeros(batch.num_rows, dtype=bool)
         for name in needed:
@@ -137,8 +159,12 @@ class Batch:
             missing |= np.asarray(column.is_null()) if column.null_count else False
             if strict and missing.any():
                 row = first + int(np.argmax(missing)) + 1
-                raise ValueError(f"{where} has no value in the column {name!r} in row {row}. Fill or drop it.")
-        self.rows, self.where = first + np.flatnonzero(~missing), where  # rows and where are for messages
+                raise ValueError(
+                    f"{where} has no value in the column {name!r} in row {row}. Fill or drop it."
+                )
+        # rows and where are for messages
+        self.rows = first + np.flatnonzero(~missing)
+        self.where = where
         self.data = batch.filter(~missing) if missing.any() else batch
 
     def __len__(self) -> int:
@@ -150,11 +176,19 @@ class Batch:
 
     def read(self, reading: Reading) -> AnyArray:
         """Return the texts (N,) or numbers (N, number of columns) to read."""
-        return np.array(self.texts(reading.columns[0]), object) if reading.texts else self.numbers(reading.columns)
+        return (
+            np.array(self.texts(reading.columns[0]), object)
+            if reading.texts
+            else self.numbers(reading.columns)
+        )
 
     def extra(self, name: str, role: str) -> AnyArray:
         """Return weights as numbers, and groups or anything else as texts, (N,)."""
-        return self.numbers([name])[:, 0] if role == "weights" else np.array(self.texts(name), dtype=object)
+        return (
+            self.numbers([name])[:, 0]
+            if role == "weights"
+            else np.array(self.texts(name), dtype=object)
+        )
 
     def texts(self, name: str) -> list[str | None]:
         """Return names of items, groups or labels: texts unchanged, numbers as texts, None for empty cells."""
@@ -162,7 +196,9 @@ class Batch:
 
         column = self.column(name)
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            raise ValueError(f"column {name!r} of {self.where} holds bytes. Save the table with texts in UTF-8.")
+            raise ValueError(
+                f"column {name!r} of {self.where} holds bytes. Save the table with texts in UTF-8."
+            )
         return [text or None for text in as_texts(column)]
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
@@ -172,11 +208,13 @@ class Batch:
             lengths = set(columns[0].value_lengths().to_pylist()) or {0}
             if len(lengths) > 1:
                 raise ValueError(
-                    f"column {names[0]!r} of {self.where} must hold lists of one length, but has lengths "
-                    f"{min(lengths)} to {max(lengths)}."
+                    f"column {names[0]!r} of {self.where} must hold lists of one length, but has "
+                    f"lengths {min(lengths)} to {max(lengths)}."
                 )
             (length,) = lengths
-            return self._parse(columns[0].flatten(), names[0], max(1, length)).reshape(len(self), length)
+            return self._parse(columns[0].flatten(), names[0], max(1, length)).reshape(
+                len(self), length
+            )
         result = np.empty((len(self), len(columns)))
         for k, (name, column) in enumerate(zip(names, columns, strict=True)):
             result[:, k] = self._parse(column, name)
@@ -186,7 +224,8 @@ class Batch:
         import pyarrow as pa
         from pyarrow import compute
 
-        kind, what = column.type, f"column {name!r} of {self.where}"
+        kind = column.type
+        what = f"column {name!r} of {self.where}"
         if column.null_count:
             raise ValueError(f"{what} has lists with missing numbers. Fill or drop such rows.")
         if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
@@ -197,11 +236,13 @@ class Batch:
             for each in (texts, compute.replace_substring(texts, ",", ".")):
                 with suppress(pa.ArrowInvalid):
                     return np.asarray(each.cast(pa.float64()).to_numpy(zero_copy_only=False))
-            place, text = next((i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text))
+            place, text = next(
+                (i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text)
+            )
             seen = f"{text!r} in row {self.rows[place // per_row] + 1}"
         raise ValueError(
-            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read with columns, and "
-            "the one that names the items with id."
+            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read "
+            "with columns, and the one that names the items with id."
         )
 
 
@@ -250,13 +291,20 @@ class ItemTable:
     def take(self, rows: IntArray) -> ItemTable:
         """Return some of the rows."""
         extra = {role: column[rows] for role, column in self.extra.items()}
-        return replace(self, items=tuple(self.items[row] for row in rows), values=self.values[rows], extra=extra)
+        return replace(
+            self,
+            items=tuple(self.items[row] for row in rows),
+            values=self.values[rows],
+            extra=extra,
+        )
 
     def features(self) -> Any:
         """Return what a model is trained on and asked about: a frame, or a series of texts, with all names."""
         pandas = need("pandas", "A model of named features")
         if self.values.ndim == 1:
-            return pandas.Series(self.values, self.items, name=(self.names or (None,))[0], dtype=object)
+            return pandas.Series(
+                self.values, self.items, name=(self.names or (None,))[0], dtype=object
+            )
         return pandas.DataFrame(self.values, self.items, self.names)
 
 
@@ -278,35 +326,47 @@ def read_items(
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
     columns, classes, texts
-        As in `choose_columns`. Where neither columns nor classes are given, columns of words are left out; with
-        ``texts=None`` the only one is read as texts, if there are no numbers.
+        As in `choose_columns`. Where neither columns nor classes are given, columns of words are
+        left out; with ``texts=None`` the only one is read as texts, if there are no numbers.
     logits : bool
         Whether to apply a softmax.
     extra : dict
-        Further columns by what they are used for: ``groups``, ``weights`` (numbers), or anything else (texts).
+        Further columns by what they are used for: ``groups``, ``weights`` (numbers), or anything
+        else (texts).
     strict : bool
         Refuse rows without a value that is needed, instead of leaving them out.
     """
-    table, extra = read_table(path), extra or {}
+    table = read_table(path)
+    extra = extra or {}
     id = find_id(table.schema.names) if id is None else id
     for role, name in {"id": id, **extra}.items():
         if name not in table.schema.names:
             has = join_names(table.schema.names, 12)
-            raise ValueError(f"{role} names the column {name!r}, which {path} does not have; it has {has}.")
+            raise ValueError(
+                f"{role} names the column {name!r}, which {path} does not have; it has {has}."
+            )
     taken = [id, *(column for role, column in extra.items() if role != "texts")]
     try:
         reading = choose_columns(table.schema, taken, columns, classes, texts)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    data, notes = list(table.batches), []
+    data = list(table.batches)
+    notes = []
     if data and columns is None and classes is None and not reading.texts:
-        free, reading = reading.columns, _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
+        free = reading.columns
+        reading = _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
         kept = set(reading.columns)
         words = [name for name in free if name not in kept]
         notes = [f"columns of words were left out: {join_names(words)}."] if words else []
-    needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
+    needed = [
+        id,
+        *reading.columns,
+        *(column for role, column in extra.items() if role in ("groups", "weights")),
+    ]
     starts = list(accumulate((each.num_rows for each in data), initial=0))
-    batches = [Batch(each, needed, path, first, strict) for each, first in zip(data, starts, strict=False)]
+    batches = [
+        Batch(each, needed, path, first, strict) for each, first in zip(data, starts, strict=False)
+    ]
     items = tuple(str(item) for batch in batches for item in batch.texts(id))
     if not items:
         raise ValueError(f"{path} has no rows with values in {join_names(needed)}.")
@@ -314,24 +374,39 @@ def read_items(
     notes += [f"{plural(n_empty, 'row')} of {path} without a value left out."] if n_empty else []
     twice = [item for item, n in Counter(items).items() if n > 1]
     if twice:
-        which = f"{plural(len(twice), 'item')} more than once in the column {id!r} (first: {join_names(twice)})"
+        which = (
+            f"{plural(len(twice), 'item')} more than once in the column {id!r} (first: "
+            f"{join_names(twice)})"
+        )
         raise ValueError(f"{path} names {which}. Each item needs one row.")
     values = np.concatenate([batch.read(reading) for batch in batches])
-    more = {role: np.concatenate([batch.extra(name, role) for batch in batches]) for role, name in extra.items()}
-    return ItemTable(items, softmax(values, axis=1) if logits else values, reading.labels, more, tuple(notes), id)
+    more = {
+        role: np.concatenate([batch.extra(name, role) for batch in batches])
+        for role, name in extra.items()
+    }
+    return ItemTable(
+        items, softmax(values, axis=1) if logits else values, reading.labels, more, tuple(notes), id
+    )
 
 
 def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> Reading:
     """Leave out columns of texts of which none is a number; if no other is left, the only one is what is read."""
     some = {name: batch.column(name).drop_null()[:LOOKED_AT] for name in reading.columns}
-    words = [n for n, cells in some.items() if is_text(cells.type) and not any(map(is_number, cells.to_pylist()))]
+    words = [
+        n
+        for n, cells in some.items()
+        if is_text(cells.type) and not any(map(is_number, cells.to_pylist()))
+    ]
     if len(words) < len(some):
-        labels, left_out = zip(reading.columns, reading.labels or (), strict=False), set(words)
+        labels = zip(reading.columns, reading.labels or (), strict=False)
+        left_out = set(words)
         kept = {name: label for name, label in labels if name not in left_out}
         return Reading(list(kept), tuple(kept.values())) if words else reading
     if may_be_texts and len(words) == 1:
         return Reading(words, tuple(words), texts=True)
-    raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns.")
+    raise ValueError(
+        f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns."
+    )
 
 
 # --- votes beside them ---
@@ -346,7 +421,8 @@ class Matched:
     table : ItemTable
         Their predictions, features or texts.
     votes : Annotations
-        Their votes, over the classes in the order of the predictions, with scale, workers and origin as they were.
+        Their votes, over the classes in the order of the predictions, with scale, workers and
+        origin as they were.
     notes : list of str
         What was left out, in sentences.
     """
@@ -356,30 +432,40 @@ class Matched:
     notes: list[str]
 
 
-def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False) -> Matched:
+def match(
+    table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False
+) -> Matched:
     """Match items by name, and with ``by_class`` the columns of predictions with the classes of the votes.
 
-    Items of the table without votes are left out, or with ``keep_unvoted`` kept with none. What does not match is
-    counted and named in the notes; it is an error only if nothing is left.
+    Items of the table without votes are left out, or with ``keep_unvoted`` kept with none. What
+    does not match is counted and named in the notes; it is an error only if nothing is left.
     """
     if votes.items is None:
         raise ValueError(
-            "votes have no names of items, so they cannot be matched with a table. Give them names (items)."
+            "votes have no names of items, so they cannot be matched with a table. Give "
+            "them names (items)."
         )
     votes = votes.drop_empty()
     voted = tuple(map(str, votes.items or ()))
-    known, asked = set(voted), set(table.items)
+    known = set(voted)
+    asked = set(table.items)
     here = np.flatnonzero([item in known for item in table.items])
-    without, idle = ([item for item in table.items if item not in known], [item for item in voted if item not in asked])
+    without = [item for item in table.items if item not in known]
+    idle = [item for item in voted if item not in asked]
     fate = "kept" if keep_unvoted else "left out"
     notes = [*table.notes]
-    notes += [f"{plural(len(without), 'item')} without votes {fate} (first: {join_names(without)})."] if without else []
+    notes += (
+        [f"{plural(len(without), 'item')} without votes {fate} (first: {join_names(without)})."]
+        if without
+        else []
+    )
     notes += [_without_row(idle)] if idle else []
     if not len(here):
         raise ValueError(
-            f"no item is in both tables: {plural(len(table), 'row')} such as {join_names(table.items, 2)}, votes on "
-            f"{plural(len(votes), 'item')} such as {join_names(voted, 2)}. Check which columns name the items: id, and "
-            "task of the votes."
+            f"no item is in both tables: {plural(len(table), 'row')} such as "
+            f"{join_names(table.items, 2)}, votes on {plural(len(votes), 'item')} such as "
+            f"{join_names(voted, 2)}. Check which columns name the items: id, and task of the "
+            "votes."
         )
     table = table if keep_unvoted else table.take(here)
     found = replace(replace(votes, items=voted).align(table.items), notes=votes.notes)
@@ -387,7 +473,9 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
 
 
 def _without_row(idle: Sequence[str]) -> str:
-    return f"votes on {plural(len(idle), 'item')} without a row left out (first: {join_names(idle)})."
+    return (
+        f"votes on {plural(len(idle), 'item')} without a row left out (first: {join_names(idle)})."
+    )
 
 
 def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
@@ -395,7 +483,8 @@ def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
     votes = replace(votes, classes=own)
     if table.names is None and len(own) != table.values.shape[1]:
         raise ValueError(
-            f"predictions are lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
+            f"predictions are lists of {table.values.shape[1]} numbers, but votes name "
+            f"{len(own)} classes "
             f"({join_names(own)}). Give one column per class, so that they can be matched by name."
         )
     return votes.reorder(table.names or own)
@@ -408,10 +497,14 @@ def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: st
     if name in table.schema.names:
         raise ValueError(f"the predictions have a column {name!r} already. Rename it.")
     if classes is None:
-        raise ValueError("the calibration has no names of classes, so votes cannot be matched. Calibrate with names.")
+        raise ValueError(
+            "the calibration has no names of classes, so votes cannot be matched. Calibrate "
+            "with names."
+        )
     ordered = votes.reorder([str(c) for c in classes])
     counts = dict(zip(map(str, ordered.items or ()), ordered.counts.tolist(), strict=True))
-    idle, nothing = set(counts), [0] * len(classes)
+    idle = set(counts)
+    nothing = [0] * len(classes)
     schema = table.schema.append(pa.field(name, pa.list_(pa.int64())))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -419,9 +512,13 @@ def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: st
             items = Batch(batch, (), "the predictions").texts(id)
             lists = [counts.get(item or "", nothing) for item in items]
             idle.difference_update(items)
-            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(lists, schema.types[-1])], schema=schema)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(lists, schema.types[-1])], schema=schema
+            )
         if len(idle) == len(counts):
-            raise ValueError(f"no item of the votes is among the predictions (first: {join_names(counts)}).")
+            raise ValueError(
+                f"no item of the votes is among the predictions (first: {join_names(counts)})."
+            )
         if idle:
             warn(_without_row(sorted(idle)))
 

@@ -54,27 +54,27 @@ def reads_texts(model: Any) -> bool | str:
 class Scorer:
     """Predict credal sets for Arrow record batches, and return their properties as record batches.
 
-    Call the scorer with a batch of predictions (or features). The results for a row do not depend on how rows are
-    divided into batches. A scorer can be pickled and sent to other processes; if ``model`` is a path, only the path is
-    sent, and each process loads the model once.
+    Call the scorer with a batch of predictions (or features). The results for a row do not depend
+    on how rows are divided into batches. A scorer can be pickled and sent to other processes; if
+    ``model`` is a path, only the path is sent, and each process loads the model once.
 
     Parameters
     ----------
     model : Calibration, CrowdCalibration, ConformalCredalClassifier, str or Path
-        The calibration or classifier, or the folder to which its ``save`` wrote it. With a classifier, batches hold
-        features, or the texts that it reads, instead of predictions.
+        The calibration or classifier, or the folder to which its ``save`` wrote it. With a
+        classifier, batches hold features, or the texts that it reads, instead of predictions.
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
-        Properties of the sets to compute, as in `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width,
-        volume, action, aleatoric, epistemic, total.
+        Properties of the sets to compute, as in `CredalSet.to_frame`: prediction, lower, upper,
+        entropy, labels, width, volume, action, aleatoric, epistemic, total.
     id : str or None
         Column with the names of the items, which is copied into the result; None if there is none.
     columns : sequence of str, optional
-        Columns that hold the predictions: one column per class, one column of lists, or one column of objects. By
-        default they are found by the names of the classes of the calibration. If its classes have no names, every
-        column is read that no other parameter names. A classifier reads the features, or the column of texts, that it
-        was fitted with.
+        Columns that hold the predictions: one column per class, one column of lists, or one column
+        of objects. By default they are found by the names of the classes of the calibration. If its
+        classes have no names, every column is read that no other parameter names. A classifier
+        reads the features, or the column of texts, that it was fitted with.
     logits : bool
         Whether predictions are logits, to which a softmax is applied.
     groups : str, optional
@@ -84,13 +84,14 @@ class Scorer:
     keep : sequence of str
         Further columns to copy into the result, such as texts, sources or dates.
     votes : str, optional
-        Column with the votes in hand of each item, for a `CrowdCalibration`: lists of counts in the order of the
-        classes.
+        Column with the votes in hand of each item, for a `CrowdCalibration`: lists of counts in the
+        order of the classes.
     strict : bool
-        Whether to raise an error for a row in which a required value is missing. By default such rows are left out, and
-        a warning states their number.
+        Whether to raise an error for a row in which a required value is missing. By default such
+        rows are left out, and a warning states their number.
     trusted : sequence of str
-        Estimator types that may be created when the model is loaded from a path, as in `credalset.load`.
+        Estimator types that may be created when the model is loaded from a path, as in
+        `credalset.load`.
 
     Examples
     --------
@@ -124,14 +125,19 @@ class Scorer:
         if isinstance(self.model, str | Path):
             object.__setattr__(self, "model", Path(self.model))
         elif not hasattr(self.model, "predict_set"):
-            raise TypeError(f"model must be a calibration, a calibrated classifier or a path, but is {self.model!r}.")
+            raise TypeError(
+                "model must be a calibration, a calibrated classifier or a path, but is "
+                f"{self.model!r}."
+            )
         object.__setattr__(self, "alpha", as_probability(self.alpha, "alpha"))
         object.__setattr__(self, "ask", check_questions(self.ask))
         for name in ("keep", "trusted", "columns"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         if self.logits and not isinstance(self.model, Path) and not is_calibration(self.model):
-            raise ValueError("logits is for predictions, but this model reads features or texts. Leave it out.")
+            raise ValueError(
+                "logits is for predictions, but this model reads features or texts. Leave it out."
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what can be loaded or computed again."""
@@ -161,8 +167,9 @@ class Scorer:
     def for_input(self, schema: pa.Schema) -> Scorer:
         """Check the columns of a table, and return a scorer for tables with this schema.
 
-        In the results of the returned scorer, ids and kept columns have the types of the table. Without this method
-        they are texts, whatever a batch holds, so that the schema of the results is known in advance.
+        In the results of the returned scorer, ids and kept columns have the types of the table.
+        Without this method they are texts, whatever a batch holds, so that the schema of the
+        results is known in advance.
 
         Parameters
         ----------
@@ -181,7 +188,9 @@ class Scorer:
             return self
         kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
         # The type of an empty column is not known; texts hold any value.
-        kinds = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds]
+        kinds = [
+            each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds
+        ]
         return replace(self, _carried=pa.schema(kinds))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -227,12 +236,16 @@ class Scorer:
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
         kept = Batch(batch, needed, "the batch", strict=self.strict)
-        options: dict[str, Any] = {} if self.votes is None else {"votes": kept.numbers([self.votes])}
+        options: dict[str, Any] = (
+            {} if self.votes is None else {"votes": kept.numbers([self.votes])}
+        )
         options |= {} if self.weights is None else {"weights": kept.numbers([self.weights])[:, 0]}
         if self.groups is not None:
             options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)  # they have their own column
+            warnings.filterwarnings(
+                "ignore", ".* are empty", CredalSetWarning
+            )  # they have their own column
             sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
         carried = [kept.column(name) for name in self._names(batch.schema)]
         return self._table(carried, sets)
@@ -245,7 +258,8 @@ class Scorer:
         if missing:
             remedy = "Name the columns that it has with id, keep, groups and weights"
             raise ValueError(
-                f"column {missing[0]!r} is missing: the table has {join_names(schema.names, 12)}. {remedy}."
+                f"column {missing[0]!r} is missing: the table has "
+                f"{join_names(schema.names, 12)}. {remedy}."
             )
         return names
 
@@ -260,14 +274,18 @@ class Scorer:
             taken = (self.id, self.groups, self.weights, self.votes, *self.keep)
             texts = reads_texts(self._model)
             taken = taken[:4] if texts else taken  # texts that are kept may be those that are read
-            cached[key] = choose_columns(schema, taken, None if known is None else list(known), wanted, texts)
+            cached[key] = choose_columns(
+                schema, taken, None if known is None else list(known), wanted, texts
+            )
         return cached[key]
 
     def _input(self, batch: Batch, reading: Reading) -> Any:
         """Read predictions, features or texts."""
         values = batch.read(reading)
         if getattr(self._model, "feature_names_in_", None) is not None:
-            return need("pandas", "A model of named features").DataFrame(values, columns=list(reading.columns))
+            return need("pandas", "A model of named features").DataFrame(
+                values, columns=list(reading.columns)
+            )
         return softmax(values, axis=1) if self.logits else values
 
     def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
@@ -276,13 +294,17 @@ class Scorer:
         names = [name for name in (self.id, *self.keep) if name is not None]
         kinds = [pa.string()] * len(names) if self._carried is None else list(self._carried.types)
         arrays = [pa.nulls(len(sets), kind) for kind in kinds] if carried is None else carried
-        found: dict[str, Any] = {n: _as(kind, a, n) for n, a, kind in zip(names, arrays, kinds, strict=True)}
+        found: dict[str, Any] = {
+            n: _as(kind, a, n) for n, a, kind in zip(names, arrays, kinds, strict=True)
+        }
         classes = sets.classes if sets.classes is not None else range(sets.n_classes)
         answers = {"alpha": pa.array(np.full(len(sets), self.alpha))}
         answers |= arrow_columns(columns(sets, self.ask), classes)
         taken = [name for name in names if name in answers]
         if taken:
-            raise ValueError(f"column {taken[0]!r} cannot be kept: the result has one of that name. Rename it.")
+            raise ValueError(
+                f"column {taken[0]!r} cannot be kept: the result has one of that name. Rename it."
+            )
         return pa.RecordBatch.from_pydict(found | answers)
 
 
@@ -295,7 +317,10 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
 def warn_dropped(n_dropped: int) -> None:
     """Say how many rows were left out."""
     if n_dropped:
-        warn(f"{plural(n_dropped, 'row')} without a value that is needed left out (strict refuses them).")
+        warn(
+            f"{plural(n_dropped, 'row')} without a value that is needed left out (strict "
+            "refuses them)."
+        )
 
 
 def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:

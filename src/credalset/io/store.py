@@ -1,10 +1,11 @@
 """Save and load: a folder with a JSON manifest and arrays of numbers, in which nothing is executed.
 
-An object is a tree. Frozen dataclasses on the list `TYPES`, scores and noise models are written field by field, arrays
-go to ``arrays.npz``, everything else is JSON. On reading, each field must have the type that the class declares, and
-the class's own ``__post_init__`` checks the values, so that a damaged or forged file ends in `FileFormatError`. A class
-whose fields are not what should be stored has ``_to_store(self) -> dict`` and a class method ``_from_store(**fields)``
-with annotated parameters instead. Estimators are in `credalset.io.estimators`.
+An object is a tree. Frozen dataclasses on the list `TYPES`, scores and noise models are written
+field by field, arrays go to ``arrays.npz``, everything else is JSON. On reading, each field must
+have the type that the class declares, and the class's own ``__post_init__`` checks the values, so
+that a damaged or forged file ends in `FileFormatError`. A class whose fields are not what should be
+stored has ``_to_store(self) -> dict`` and a class method ``_from_store(**fields)`` with annotated
+parameters instead. Estimators are in `credalset.io.estimators`.
 """
 
 from __future__ import annotations
@@ -61,25 +62,26 @@ def save(thing: Any, path: str | Path) -> None:
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     """Load an object that its method ``save`` wrote to a folder.
 
-    Files without an estimator, such as calibrations, may come from untrusted sources: loading executes no code and
-    refuses files that are damaged or forged. Linear models, TF-IDF, pipelines of these and the networks of credalset
-    are checked in the same way. Load other estimators only from files that you trust, and name their types in
-    ``trusted``.
+    Files without an estimator, such as calibrations, may come from untrusted sources: loading
+    executes no code and refuses files that are damaged or forged. Linear models, TF-IDF, pipelines
+    of these and the networks of credalset are checked in the same way. Load other estimators only
+    from files that you trust, and name their types in ``trusted``.
 
     Parameters
     ----------
     path : str or Path
         The folder that was passed to ``save``.
     trusted : sequence of str
-        Full names of further estimator types that may be created while loading. Any other type is refused, and the
-        error names it. An altered file can crash Python or run code through such types, so list them only for files
-        that you trust.
+        Full names of further estimator types that may be created while loading. Any other type is
+        refused, and the error names it. An altered file can crash Python or run code through such
+        types, so list them only for files that you trust.
 
     Returns
     -------
     object
-        The `Calibration`, `CrossCalibration`, `LabelCalibration`, `CrowdCalibration`, `Stream`, `CredalSet`,
-        `DirichletCrowd`, `VotingPolicy`, `ConformalCredalClassifier` or estimator that was saved.
+        The `Calibration`, `CrossCalibration`, `LabelCalibration`, `CrowdCalibration`, `Stream`,
+        `CredalSet`, `DirichletCrowd`, `VotingPolicy`, `ConformalCredalClassifier` or estimator that
+        was saved.
 
     Examples
     --------
@@ -94,7 +96,9 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of names of types, but is the string {trusted!r}.")
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be the folder that save() wrote, as a string or a Path, but is {path!r}.")
+        raise TypeError(
+            f"path must be the folder that save() wrote, as a string or a Path, but is {path!r}."
+        )
     remark = ""
     try:
         tree, arrays, files, remark = read_object(Path(path))
@@ -140,9 +144,16 @@ class Writer:
             return {"list": parts} if isinstance(value, list) else parts
         if isinstance(value, dict):
             values = (
-                [self.encode(part, f"{where}.{key}") for key, part in value.items()] if len(value) <= LONG else None
+                [self.encode(part, f"{where}.{key}") for key, part in value.items()]
+                if len(value) <= LONG
+                else None
             )
-            return {"dict": [self.encode(tuple(value), where), values or self.encode(tuple(value.values()), where)]}
+            return {
+                "dict": [
+                    self.encode(tuple(value), where),
+                    values or self.encode(tuple(value.values()), where),
+                ]
+            }
         if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
             is_small = value.dtype.kind == "U" and value.nbytes <= 4 * MAX_TEXTS
             return {"texts" if is_small else "objects": self.encode(tuple(value.tolist()), where)}
@@ -156,39 +167,67 @@ class Writer:
         if all(isinstance(value, str) and "\0" not in value for value in values):
             array: AnyArray = np.frombuffer("\0".join(values).encode(), np.uint8)
         else:
-            array = np.asarray(values if {type(value) for value in values} <= {int, np.int64} else None)
+            array = np.asarray(
+                values if {type(value) for value in values} <= {int, np.int64} else None
+            )
         is_one = array.dtype in (np.uint8, np.int64) and self._n_names <= MAX_NAMES
         return {"names": self._encode_array(array, where)["array"]} if is_one else None
 
     def _encode_array(self, array: AnyArray, where: str) -> Any:
         if array.dtype.kind not in NUMBERS:
-            raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
+            raise TypeError(
+                f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only "
+                "numbers can."
+            )
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
-        name = name if SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
+        name = (
+            name
+            if SAFE_NAME.fullmatch(name) and name not in self.arrays
+            else f"array-{len(self.arrays)}"
+        )
         self.arrays[name] = np.asarray(array, order="C")
         return {"array": name}
 
     def _encode_object(self, value: Any, where: str) -> Any:
-        kind, is_own_way = type(value), hasattr(value, "_to_store")
+        kind = type(value)
+        is_own_way = hasattr(value, "_to_store")
         if hasattr(value, "get_params") and not is_own_way:
             from credalset.io.estimators import encode_estimator
 
             return encode_estimator(value, where, self)
-        tag, name = "type", next((k.__name__ for k in kind.__mro__ if find_type(k.__name__) is k), "")
+        tag = "type"
+        name = next((k.__name__ for k in kind.__mro__ if find_type(k.__name__) is k), "")
         if isinstance(getattr(kind, "name", None), str) and find_score(kind.name) is kind:
-            tag, name = "score", kind.name
+            tag = "score"
+            name = kind.name
         elif not name or (find_type(name) is not kind and not is_own_way):
             what = where.strip(".") or "the object"
-            raise TypeError(f"{what} is a {kind.__name__}, which has no file format: scores need register_score.")
-        fields = value._to_store() if is_own_way else {field: getattr(value, field) for field in _constructor(kind)[1]}
-        return {tag: name, "fields": {field: self.encode(part, f"{where}.{field}") for field, part in fields.items()}}
+            raise TypeError(
+                f"{what} is a {kind.__name__}, which has no file format: scores need "
+                "register_score."
+            )
+        fields = (
+            value._to_store()
+            if is_own_way
+            else {field: getattr(value, field) for field in _constructor(kind)[1]}
+        )
+        return {
+            tag: name,
+            "fields": {
+                field: self.encode(part, f"{where}.{field}") for field, part in fields.items()
+            },
+        }
 
 
 class Reader:
     """Put objects together again from JSON values, arrays and files, of which each belongs to one place."""
 
-    def __init__(self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = ()) -> None:
-        self.arrays, self.files, self.trusted = arrays, files, trusted
+    def __init__(
+        self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = ()
+    ) -> None:
+        self.arrays = arrays
+        self.files = files
+        self.trusted = trusted
         self._depth = self._n_names = 0
 
     def decode(self, node: Any) -> Any:
@@ -219,26 +258,44 @@ class Reader:
 
     def take(self, held: dict[str, Any], name: Any) -> Any:
         """Return an array or a file, once."""
-        require(isinstance(name, str) and name in held, f"has no {str(name)[:80]!r}, or refers to it twice.")
+        require(
+            isinstance(name, str) and name in held,
+            f"has no {str(name)[:80]!r}, or refers to it twice.",
+        )
         return held.pop(name)
 
     def _names(self, array: AnyArray) -> tuple[Any, ...]:
         """Return the texts, or the whole numbers, of a long list."""
         is_text = array.dtype == np.uint8
         self._n_names += array.size - int(np.count_nonzero(array)) if is_text else array.size
-        is_valid = array.ndim == 1 and array.dtype in (np.uint8, np.int64) and self._n_names <= MAX_NAMES
+        is_valid = (
+            array.ndim == 1 and array.dtype in (np.uint8, np.int64) and self._n_names <= MAX_NAMES
+        )
         require(is_valid, f"has a list of names that is not valid, or more than {MAX_NAMES} names.")
         return tuple(bytes(array).decode().split("\0") if is_text else array.tolist())
 
     def _object(self, node: dict[str, Any]) -> Any:
         name: Any = node.get("type", node.get("score"))
         fields = node["fields"]
-        require(isinstance(name, str) and isinstance(fields, dict), "has no valid description of its parts.")
+        require(
+            isinstance(name, str) and isinstance(fields, dict),
+            "has no valid description of its parts.",
+        )
         kind = find_score(name) if "score" in node else find_type(name)
-        missing = "import the module that calls register_score for it" if "score" in node else "upgrade credalset"
-        require(kind is not None, f"holds a {name!r}, which is not known here: {missing}, then load again.")
+        missing = (
+            "import the module that calls register_score for it"
+            if "score" in node
+            else "upgrade credalset"
+        )
+        require(
+            kind is not None,
+            f"holds a {name!r}, which is not known here: {missing}, then load again.",
+        )
         build, hints = _constructor(kind)
-        require(set(fields) == set(hints), f"does not have the fields of a {name}: {', '.join(sorted(hints))}.")
+        require(
+            set(fields) == set(hints),
+            f"does not have the fields of a {name}: {', '.join(sorted(hints))}.",
+        )
         values = {field: self.decode(part) for field, part in fields.items()}
         for field, value in values.items():
             check_field(field, value, hints[field], name)
@@ -263,7 +320,8 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits(1, float | None), fits(True, int), fits(("a", 1), tuple[str, ...]), fits("x", Literal["x", "y"])
     (True, False, False, True)
     """
-    origin, parts = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    parts = get_args(hint)
     if hint is Any or isinstance(hint, str) or (origin is None and not isinstance(hint, type)):
         return True
     if origin in (Union, UnionType):
@@ -290,8 +348,13 @@ def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Return what builds an object, and the types of its arguments."""
     if hasattr(kind, "_from_store"):
         hints = get_type_hints(kind._from_store)
-        return kind._from_store, {name: hints.get(name, Any) for name in inspect.signature(kind._from_store).parameters}
-    require(dataclasses.is_dataclass(kind), f"holds a {kind.__name__}, which is not written in this way.")
+        return kind._from_store, {
+            name: hints.get(name, Any) for name in inspect.signature(kind._from_store).parameters
+        }
+    require(
+        dataclasses.is_dataclass(kind),
+        f"holds a {kind.__name__}, which is not written in this way.",
+    )
     hints = get_type_hints(kind)
     return kind, {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 

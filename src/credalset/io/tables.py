@@ -1,8 +1,8 @@
 """One reader and one writer for every table: CSV, TSV, JSON Lines, JSON, Parquet and Arrow, compressed or not.
 
-In text files every cell is the text that stands there: ``007``, ``1.10`` and ``NA`` are names, and only the empty cell
-is missing. Consumers parse the columns that must be numbers. Tables are read and written in record batches, so that
-memory does not grow with the number of rows.
+In text files every cell is the text that stands there: ``007``, ``1.10`` and ``NA`` are names, and
+only the empty cell is missing. Consumers parse the columns that must be numbers. Tables are read
+and written in record batches, so that memory does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
-from credalset.io.files import COMPRESSIONS, FORMATS, STDIN, File, find_files, format_of, open_file, open_text, readable
+from credalset.io.files import (
+    COMPRESSIONS,
+    FORMATS,
+    STDIN,
+    File,
+    find_files,
+    format_of,
+    open_file,
+    open_text,
+    readable,
+)
 from credalset.votes.names import LABELS, join_names
 from credalset.votes.tables import SYNONYMS, find_columns, long_table
 
@@ -36,7 +46,9 @@ if TYPE_CHECKING:
 DELIMITERS = ",;\t"
 BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of a text file that Arrow parses at a time
-READ_BUFFER = 1 << 20  # bytes of a Parquet column that are read ahead, where Arrow would hold all of it
+READ_BUFFER = (
+    1 << 20
+)  # bytes of a Parquet column that are read ahead, where Arrow would hold all of it
 SPACE = re.compile(r"\s*")
 RECORDS = 1 << 14  # JSON records that become one batch
 #: numbers stay the texts that stand in the file; NaN is a missing value
@@ -53,9 +65,10 @@ class Table(NamedTuple):
 def read_table(path: str | Path) -> Table:
     r"""Open a file, a folder, a pattern, an archive or standard input (``-``) as a stream of record batches.
 
-    The format is that of the name, else that of the first bytes. Cells of text files are texts, and empty cells are
-    null. Objects in columns become columns of their own: ``{"probs": {"a": 0.2}}`` has the column ``probs.a``. Files of
-    one table need the same columns, in any order and any formats.
+    The format is that of the name, else that of the first bytes. Cells of text files are texts, and
+    empty cells are null. Objects in columns become columns of their own: ``{"probs": {"a": 0.2}}``
+    has the column ``probs.a``. Files of one table need the same columns, in any order and any
+    formats.
 
     Examples
     --------
@@ -76,7 +89,8 @@ def read_table(path: str | Path) -> Table:
             odd = sorted(set(table.schema.names) ^ set(first.schema.names))
             if odd:
                 raise ValueError(
-                    f"{file.name} and {files[0].name} differ in columns ({join_names(odd)}). Files of one table need "
+                    f"{file.name} and {files[0].name} differ in columns ({join_names(odd)}). Files "
+                    "of one table need "
                     "the same columns; name the files to read by a pattern such as 'folder/*.csv'."
                 )
             yield from (batch.select(first.schema.names) for batch in table.batches)
@@ -89,9 +103,10 @@ def read_records(
 ) -> tuple[list[tuple[File, list[dict[str, Any]]]], dict[str, Any]]:
     """Read the rows of tables, or the documents of JSON files, as dicts of texts, file by file.
 
-    Text files may have another ``encoding`` than UTF-8 or UTF-16, and CSV files another ``delimiter`` than the comma,
-    semicolon or tab that splits the first line into the most names. Also return what the Hugging Face library noted
-    about the columns of a Parquet or Arrow file, and the labels that `write_votes` noted.
+    Text files may have another ``encoding`` than UTF-8 or UTF-16, and CSV files another
+    ``delimiter`` than the comma, semicolon or tab that splits the first line into the most names.
+    Also return what the Hugging Face library noted about the columns of a Parquet or Arrow file,
+    and the labels that `write_votes` noted.
     """
     found: list[tuple[File, list[dict[str, Any]]]] = []
     features: dict[str, Any] = {}
@@ -99,11 +114,15 @@ def read_records(
         with readable(file.name):
             format, head, stream = opened = _open(file)
             if format in ("json", "jsonl"):
-                found.append((file, list(_documents(file, open_text(file, head, stream, encoding)))))
+                found.append(
+                    (file, list(_documents(file, open_text(file, head, stream, encoding))))
+                )
                 continue
         table = _open_table(file, opened, encoding, delimiter)
         metadata = table.schema.metadata or {}
-        features |= json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        features |= (
+            json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        )
         features[LABELS] = features.get(LABELS, {}) | _labels(metadata)
         found.append((file, [row for batch in table.batches for row in batch.to_pylist()]))
     return found, features
@@ -126,7 +145,10 @@ def _open(file: File) -> Opened:
 
 
 def _open_table(
-    file: File, opened: Opened | None = None, encoding: str | None = None, delimiter: str | None = None
+    file: File,
+    opened: Opened | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
 ) -> Table:
     need("pyarrow", "Reading tables")
     with readable(file.name):
@@ -140,12 +162,16 @@ def _open_table(
             table = _read_arrow(file, head, stream, format)
         twice = [name for name, n in Counter(table.schema.names).items() if n > 1]
         if twice:
-            raise FileFormatError(f"{file.name} has several columns called {twice[0]!r}. Give each its own name.")
+            raise FileFormatError(
+                f"{file.name} has several columns called {twice[0]!r}. Give each its own name."
+            )
 
     def batches() -> Iterator[pa.RecordBatch]:
         with readable(file.name):
             for batch in table.batches:
-                yield from (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
+                yield from (
+                    batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS)
+                )
 
     return Table(table.schema, batches())
 
@@ -169,26 +195,35 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    encoding, stream = text.encoding, text.detach()
+    encoding = text.encoding
+    stream = text.detach()
     start = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     mark = delimiter or max(DELIMITERS, key=lambda mark: len(_header(start, mark)))
     types = dict.fromkeys(_header(start, mark), pa.string())
     reader = arrow_csv.open_csv(
         stream,
         # With threads, errors do not name the row.
-        arrow_csv.ReadOptions(encoding=encoding.removesuffix("-sig"), block_size=BLOCK, use_threads=False),
+        arrow_csv.ReadOptions(
+            encoding=encoding.removesuffix("-sig"), block_size=BLOCK, use_threads=False
+        ),
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
     )
-    if set(reader.schema.types) != {pa.string()}:  # of names that are not in `types`: numbers would lose their digits
+    if set(reader.schema.types) != {
+        pa.string()
+    }:  # of names that are not in `types`: numbers would lose their digits
         raise pa.ArrowInvalid(f"its header cannot be read in the first {len(head)} bytes")
     schema = pa.schema([(name.strip(), pa.string()) for name in reader.schema.names])
-    return Table(schema, (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader))
+    return Table(
+        schema, (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
+    )
 
 
 def _header(start: str, delimiter: str) -> list[str]:
     with suppress(csv.Error):
-        return next(filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)), [])
+        return next(
+            filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)), []
+        )
     return []
 
 
@@ -198,12 +233,20 @@ def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
     every = list(islice(found, 2))
     if len(every) == 1 and isinstance(every[0], list):
         (every,) = every
-    elif len(every) == 1 and isinstance(every[0], dict) and all(isinstance(v, dict) for v in every[0].values()):
-        by_id = len(every[0]) > 1 or ".json" in Path(file.name).suffixes  # one record of JSON Lines may hold an object
+    elif (
+        len(every) == 1
+        and isinstance(every[0], dict)
+        and all(isinstance(v, dict) for v in every[0].values())
+    ):
+        by_id = (
+            len(every[0]) > 1 or ".json" in Path(file.name).suffixes
+        )  # one record of JSON Lines may hold an object
         every = [{"id": key} | value for key, value in every[0].items()] if by_id else every
     for number, document in enumerate(chain(every, found)):
         if not isinstance(document, dict):
-            raise FileFormatError(f"{file.name} must hold objects, but number {number} is {str(document)[:60]!r}.")
+            raise FileFormatError(
+                f"{file.name} must hold objects, but number {number} is {str(document)[:60]!r}."
+            )
         yield document
 
 
@@ -213,7 +256,8 @@ def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
         with suppress(json.JSONDecodeError):
             yield from [DECODER.decode(line)] if line.strip() else []
             continue
-        rest, start = (line + text.read()).rstrip(), 0
+        rest = (line + text.read()).rstrip()
+        start = 0
         while start < len(rest):
             try:
                 document, start = DECODER.raw_decode(rest, SPACE.match(rest, start).end())  # type: ignore[union-attr]
@@ -230,7 +274,12 @@ def _read_json(documents: Iterator[dict[str, Any]]) -> Table:
 
     first = [_flat_record(record) for record in islice(documents, RECORDS)]
     kinds = {name: pa.string() for record in first for name in record}
-    kinds |= {name: pa.list_(pa.string()) for record in first for name in record if isinstance(record[name], list)}
+    kinds |= {
+        name: pa.list_(pa.string())
+        for record in first
+        for name in record
+        if isinstance(record[name], list)
+    }
     schema = pa.schema(kinds)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -248,7 +297,9 @@ def _flat_record(record: dict[str, Any], start: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             flat |= _flat_record(value, f"{start}{name}.")
         else:
-            flat[start + name] = [_text(inner) for inner in value] if isinstance(value, list) else _text(value)
+            flat[start + name] = (
+                [_text(inner) for inner in value] if isinstance(value, list) else _text(value)
+            )
     return flat
 
 
@@ -263,7 +314,9 @@ def _read_arrow(file: File, head: bytes, stream: Any, format: str) -> Table:
     from pyarrow import parquet
 
     source: Any = file.path
-    if stream is not None and (file.member or file.path == STDIN or Path(file.path).suffix.lower() in COMPRESSIONS):
+    if stream is not None and (
+        file.member or file.path == STDIN or Path(file.path).suffix.lower() in COMPRESSIONS
+    ):
         source = io.BytesIO(stream.read())  # the footer comes last: all of it is needed
     if format == "parquet":
         reader = parquet.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER)
@@ -282,8 +335,9 @@ def _read_arrow(file: File, head: bytes, stream: Any, format: str) -> Table:
 def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[Any]:
     """Open a table for writing; it appears under its name only when everything is written.
 
-    Yields a function that takes record batches of the schema. ``-`` is standard output, which gets CSV. In CSV and TSV,
-    lists are joined by ``|``, and texts that a spreadsheet would run as a formula begin with an apostrophe.
+    Yields a function that takes record batches of the schema. ``-`` is standard output, which gets
+    CSV. In CSV and TSV, lists are joined by ``|``, and texts that a spreadsheet would run as a
+    formula begin with an apostrophe.
     """
     import pyarrow as pa
 
@@ -292,7 +346,8 @@ def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[Any]:
             yield write
         sys.stdout.buffer.flush()
         return
-    format, compression = format_of(str(path)), COMPRESSIONS.get(Path(path).suffix.lower())
+    format = format_of(str(path))
+    compression = COMPRESSIONS.get(Path(path).suffix.lower())
     with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
         stream = raw if compression is None else pa.CompressedOutputStream(raw, compression)
         with stream, _sink(stream, schema, format) as write:
@@ -321,7 +376,10 @@ def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
 def _json_line(row: dict[str, Any]) -> str:
     """Return a row as JSON, which has no NaN and no infinity: they are null and a text."""
     odd = {name: x for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)}
-    row |= {name: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for name, x in odd.items()}
+    row |= {
+        name: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
+        for name, x in odd.items()
+    }
     return json.dumps(row, ensure_ascii=False, default=str) + "\n"
 
 
@@ -331,10 +389,17 @@ def _for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = []
     for column in batch.columns:
         if is_list(column.type) or is_text(column.type):
-            cells = ["|".join(map(str, cell)) if isinstance(cell, list) else cell for cell in column.to_pylist()]
-            column = pa.array([None if cell is None else quote_formula(cell) for cell in cells], pa.string())
+            cells = [
+                "|".join(map(str, cell)) if isinstance(cell, list) else cell
+                for cell in column.to_pylist()
+            ]
+            column = pa.array(
+                [None if cell is None else quote_formula(cell) for cell in cells], pa.string()
+            )
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=[quote_formula(name) for name in batch.schema.names])
+    return pa.RecordBatch.from_arrays(
+        columns, names=[quote_formula(name) for name in batch.schema.names]
+    )
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -368,7 +433,10 @@ def write_votes(votes: Annotations, path: str) -> None:
     Parquet also keeps the order of the labels, those without votes, and their scale.
     """
     pa = need("pyarrow", "Writing tables")
-    columns = {name: [None if cell is None else str(cell) for cell in cells] for name, cells in votes.table.items()}
+    columns = {
+        name: [None if cell is None else str(cell) for cell in cells]
+        for name, cells in votes.table.items()
+    }
     table = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
     if votes.scale is not None and format_of(path, None) != "parquet":
         warn(f"{path} does not keep the scale of the labels. Write .parquet instead.")
@@ -381,8 +449,15 @@ def write_votes(votes: Annotations, path: str) -> None:
 def write_smoothed(votes: Annotations, path: str) -> None:
     """Write the smoothed shares of votes, one row per item, as a table of predictions."""
     if taken := [name for name in votes.classes or () if name in SYNONYMS["task"]]:
-        raise ValueError(f"a class is called {taken[0]!r}, like a column of items. Rename it with rename.")
-    _write_table(need("pyarrow", "Writing tables").Table.from_pandas(votes.to_frame("smoothed").reset_index()), path)
+        raise ValueError(
+            f"a class is called {taken[0]!r}, like a column of items. Rename it with rename."
+        )
+    _write_table(
+        need("pyarrow", "Writing tables").Table.from_pandas(
+            votes.to_frame("smoothed").reset_index()
+        ),
+        path,
+    )
 
 
 def _write_table(table: pa.Table, path: str) -> None:
@@ -394,7 +469,8 @@ def _write_table(table: pa.Table, path: str) -> None:
 def read_votes(path: str | Path) -> Annotations:
     """Read votes from a long table as `write_votes` writes it: task, worker, label, and time where it is known.
 
-    Exports of annotation tools, and tables whose columns have other names, are for `Annotations.read`.
+    Exports of annotation tools, and tables whose columns have other names, are for
+    `Annotations.read`.
     """
     from credalset.votes import Annotations
 
@@ -403,10 +479,15 @@ def read_votes(path: str | Path) -> Annotations:
         names = {role: str(name) for role, name in find_columns(table.schema.names, {}).items()}
     except ValueError:
         has = join_names(table.schema.names, 12)
-        raise ValueError(f"{path} needs columns task and label, but has {has}. Use credalset import first.") from None
+        raise ValueError(
+            f"{path} needs columns task and label, but has {has}. Use credalset import first."
+        ) from None
     with readable(str(path)):
         found = need("pyarrow").Table.from_batches(table.batches, table.schema)
         columns = {name: as_texts(found[name]) for name in names.values()}
     long = long_table(columns, names)
     long.declare(_labels(table.schema.metadata))
-    return replace(Annotations.from_table(long, scale=long.ordered or None), origin=f"{Path(path).name}, read as long")
+    return replace(
+        Annotations.from_table(long, scale=long.ordered or None),
+        origin=f"{Path(path).name}, read as long",
+    )

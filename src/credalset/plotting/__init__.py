@@ -1,7 +1,8 @@
 """Plots of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
 
-Functions take and return axes; without ``ax`` they open a new pyplot figure. Colours are those of Okabe and Ito, which
-are distinguishable with any colour vision; truth, votes and predictions differ in shape, too.
+Functions take and return axes; without ``ax`` they open a new pyplot figure. Colours are those of
+Okabe and Ito, which are distinguishable with any colour vision; truth, votes and predictions differ
+in shape, too.
 """
 
 from __future__ import annotations
@@ -17,4 +18,12 @@ from credalset.plotting.charts import envelopes, violins, voting
 from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
 from credalset.plotting.uncertainty import uncertainty_map
 
-__all__ = ["dirichlet_contours", "envelopes", "ternary", "ternary_grid", "uncertainty_map", "violins", "voting"]
+__all__ = [
+    "dirichlet_contours",
+    "envelopes",
+    "ternary",
+    "ternary_grid",
+    "uncertainty_map",
+    "violins",
+    "voting",
+]

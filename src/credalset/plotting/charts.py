@@ -44,7 +44,8 @@ def envelopes(
     Parameters
     ----------
     sets : CredalSet
-        At most 50 sets over any number of classes. Empty sets are listed in the legend and have no bars.
+        At most 50 sets over any number of classes. Empty sets are listed in the legend and have no
+        bars.
     truth : array of shape (K,) or (N, K), optional
         True distribution, for all sets or for each set, marked by orange squares.
     votes : array of shape (K,) or (N, K), optional
@@ -75,9 +76,13 @@ def envelopes(
     [0.2, 0.2, 0.2, 0.2]
     """
     style.check_sets(sets)
-    n, k = len(sets), sets.n_classes
+    n = len(sets)
+    k = sets.n_classes
     if n > MAX_SETS:
-        raise ValueError(f"sets holds {n} sets, but at most {MAX_SETS} can be told apart. Select a few: sets[:5].")
+        raise ValueError(
+            f"sets holds {n} sets, but at most {MAX_SETS} can be told apart. Select a few: "
+            "sets[:5]."
+        )
     names = style.class_names(classes, sets)
     known = [f"set {i}" for i in range(n)] if sets.items is None else list(map(str, sets.items))
     entries = style.check_names(labels, "labels", n) or (["credal set"] if n == 1 else known)
@@ -95,7 +100,8 @@ def _draw_envelopes(
     ax: Axes, sets: CredalSet, entries: list[str], marks: Sequence[style.Mark], prediction: bool
 ) -> float:
     """Draw bars and marks, and note empty sets in the entries of the legend; return the highest probability."""
-    n, k = len(sets), sets.n_classes
+    n = len(sets)
+    k = sets.n_classes
     lower, upper = sets.envelope()
     size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
     highest = [np.nan_to_num(upper).max(), *(points.max() for points, _, _ in marks)]
@@ -104,10 +110,21 @@ def _draw_envelopes(
         if is_empty:
             entries[i] = style.note_empty(ax, entries[i], colour)
         else:
-            look: dict[str, Any] = {"color": (colour, 0.4), "edgecolor": colour, "linewidth": 0.8, "zorder": 2}
-            ax.bar(places, upper[i] - lower[i], 0.86 * SPREAD / n, lower[i], label=entries[i], **look)
+            look: dict[str, Any] = {
+                "color": (colour, 0.4),
+                "edgecolor": colour,
+                "linewidth": 0.8,
+                "zorder": 2,
+            }
+            ax.bar(
+                places, upper[i] - lower[i], 0.86 * SPREAD / n, lower[i], label=entries[i], **look
+            )
         if prediction:
-            kind, name = (style.CROSSED, "prediction, empty set") if is_empty else (style.PREDICTION, "prediction")
+            kind, name = (
+                (style.CROSSED, "prediction, empty set")
+                if is_empty
+                else (style.PREDICTION, "prediction")
+            )
             ax.plot(places, sets.center[i], label=name, **style.mark(kind, 0.7 * size))
             highest.append(sets.center[i].max())
         for points, name, kind in marks:
@@ -119,7 +136,9 @@ def _finish_envelopes(ax: Axes, names: Sequence[str], highest: float) -> None:
     k = len(names)
     for edge in np.arange(0.5, k - 1) if k <= 40 else ():
         ax.axvline(edge, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
-    top = 1.0 if highest > 0.5 or highest <= 0 else 1.1 * highest  # with many classes every probability is small
+    top = (
+        1.0 if highest > 0.5 or highest <= 0 else 1.1 * highest
+    )  # with many classes every probability is small
     ax.set_xlim(-0.5, k - 0.5)
     ax.set_ylim(-0.02 * top, 1.02 * top)
     ax.set_ylabel("probability")
@@ -140,14 +159,16 @@ def violins(
 ) -> Axes:
     """Draw the distribution of a result over repetitions: a violin, every run as a dot, and the mean as a line.
 
-    If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal coverage 1 − α.
+    If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal
+    coverage 1 − α.
 
     Parameters
     ----------
     results : list of dict, data frame, or mapping of columns
         One row per run, such as the rows of `credalset.evaluate` for several seeds.
     x : str
-        Column for the horizontal axis. Numbers are sorted, and names are in the order in which they first appear.
+        Column for the horizontal axis. Numbers are sorted, and names are in the order in which they
+        first appear.
     y : str
         Column of the numbers to show. The number of infinite values is written at the upper edge.
     hue : str or None
@@ -203,27 +224,52 @@ def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, co
         for body in parts["bodies"]:  # type: ignore[attr-defined]
             body.set(facecolor=colour, edgecolor=colour, alpha=0.3, linewidth=0.7, zorder=2)
     if len(finite):
-        # Values next to each other in size are shifted to different sides, so that close runs stay visible.
+        # Values next to each other in size are shifted to different sides, so that close runs stay
+        # visible.
         aside = np.resize([0.0, 0.13, -0.13], len(finite)) * width
         size = 9.0 if len(finite) <= 30 else 3.0
-        ax.scatter(position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3)
+        ax.scatter(
+            position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3
+        )
         half = 0.3 * width
-        ax.plot([position - half, position + half], [finite.mean()] * 2, color="black", linewidth=1.2, zorder=4)
+        ax.plot(
+            [position - half, position + half],
+            [finite.mean()] * 2,
+            color="black",
+            linewidth=1.2,
+            zorder=4,
+        )
     n_infinite = int(np.isposinf(values).sum())
     if n_infinite:
         text = "∞" if n_infinite == 1 else f"{n_infinite}×∞"
-        look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": style.TINY, "color": colour}
+        look: dict[str, Any] = {
+            "ha": "center",
+            "va": "bottom",
+            "fontsize": style.TINY,
+            "color": colour,
+        }
         ax.text(position, 1.0, text, transform=ax.get_xaxis_transform(), **look)
 
 
-def _violin_legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
+def _violin_legend(
+    ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool
+) -> None:
     handles: list[Any] = [Patch(facecolor=(colour, 0.4), edgecolor=colour) for colour in colours]
     labels = [_text(level) for level in hues]
     if with_nominal:
         handles.append(ax.axhline(np.nan, color=style.GREY, **DASHED))
         labels.append("nominal")
-    look: dict[str, Any] = {"frameon": False, "fontsize": style.TINY, "title_fontsize": style.TINY, "handlelength": 1.4}
-    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handletextpad": 0.5}
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": style.TINY,
+        "title_fontsize": style.TINY,
+        "handlelength": 1.4,
+    }
+    place: dict[str, Any] = {
+        "loc": "center left",
+        "bbox_to_anchor": (1.0, 0.5),
+        "handletextpad": 0.5,
+    }
     ax.legend(handles, labels, title=NICE_NAMES.get(hue, hue), **place, **look)
 
 
@@ -231,21 +277,32 @@ def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dic
     """Return columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
     table = results
     if not isinstance(results, Mapping) and not hasattr(results, "columns"):
-        rows = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+        rows = (
+            list(results)
+            if isinstance(results, Iterable) and not isinstance(results, str)
+            else [results]
+        )
         if not all(isinstance(row, Mapping) for row in rows):
             raise TypeError(
-                f"results must be a list of dicts, a data frame or a mapping of columns, not {type(results).__name__}."
+                "results must be a list of dicts, a data frame or a mapping of columns, not "
+                f"{type(results).__name__}."
             )
         every = dict.fromkeys(title for row in rows for title in row)
         table = {title: [row.get(title) for row in rows] for title in every}
-    titles = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
+    titles = list(
+        table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns)
+    )
     missing = [name for name in names if name not in titles]
     if missing:
         raise ValueError(
-            f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, titles)) or 'none'}. "
-            "Choose x, y and hue among them."
+            f"results has no column {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(str, titles)) or 'none'}. Choose x, y and hue among them."
         )
-    found = {name: np.asarray(table[name]) for name in dict.fromkeys([*names, *optional]) if name in titles}
+    found = {
+        name: np.asarray(table[name])
+        for name in dict.fromkeys([*names, *optional])
+        if name in titles
+    }
     if len(found[names[0]]) == 0:
         raise ValueError("results has no rows. Pass at least one.")
     return found
@@ -255,10 +312,14 @@ def _numbers(column: AnyArray, name: str) -> FloatArray:
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"y={name!r} must be a column of numbers, but holds {column[0]!r}. Choose another y.") from None
+        raise TypeError(
+            f"y={name!r} must be a column of numbers, but holds {column[0]!r}. Choose another y."
+        ) from None
     bad = np.isnan(values) | np.isneginf(values)
     if bad.any():
-        raise ValueError(f"y={name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows.")
+        raise ValueError(
+            f"y={name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows."
+        )
     return values
 
 
@@ -304,12 +365,20 @@ def voting(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axes] | None = None
         import matplotlib.pyplot as plt
 
         axes = plt.subplots(1, 2, figsize=(DOUBLE, 2.6), layout="constrained")[1]
-    uniform = sorted((row for row in rows if row["policy"] != "policy"), key=lambda row: row["votes"])
+    uniform = sorted(
+        (row for row in rows if row["policy"] != "policy"), key=lambda row: row["votes"]
+    )
     chosen = [row for row in rows if row["policy"] == "policy"]
     for ax, (measure, label) in zip(axes, PANELS.items(), strict=True):
         for part, look, name in ((uniform, "o-", "same number for all"), (chosen, "D", "policy")):
             color = BLUE if part is uniform else GREEN
-            ax.plot([r["votes"] for r in part], [r[measure] for r in part], look, color=color, label=name)
+            ax.plot(
+                [r["votes"] for r in part],
+                [r[measure] for r in part],
+                look,
+                color=color,
+                label=name,
+            )
         ax.set(xlabel="Mean votes per item", ylabel=label)
     axes[0].legend(frameon=False)
     return list(axes)

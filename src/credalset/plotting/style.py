@@ -33,15 +33,29 @@ VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorde
 #: the smallest mark is drawn last, so that marks below it stay visible
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
 #: the prediction of an empty set
-CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
-MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
+CROSSED = PREDICTION | {
+    "marker": "x",
+    "color": GREY,
+    "markeredgecolor": GREY,
+    "markeredgewidth": 1.0,
+}
+MARK: dict[str, Any] = {
+    "linestyle": "none",
+    "markeredgecolor": "white",
+    "markeredgewidth": 0.7,
+    "clip_on": False,
+}
 #: points, their name in the legend, and options of ``plot``
 Mark = tuple[FloatArray, str, dict[str, Any]]
 
 
 def colors(n: int) -> list[Any]:
     """Return n colours: the palette, or steps of a colour map if it is too small."""
-    return list(PALETTE[:n]) if n <= len(PALETTE) else list(colormaps["viridis"](np.linspace(0.0, 0.95, n)))
+    return (
+        list(PALETTE[:n])
+        if n <= len(PALETTE)
+        else list(colormaps["viridis"](np.linspace(0.0, 0.95, n)))
+    )
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
@@ -59,7 +73,10 @@ def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> 
 
         return plt.subplots(figsize=(width, height), layout="constrained")[1]
     if not isinstance(ax, Axes):
-        raise TypeError(f"ax must be matplotlib axes or None, but is a {type(ax).__name__}. Pass figure.subplots().")
+        raise TypeError(
+            f"ax must be matplotlib axes or None, but is a {type(ax).__name__}. Pass "
+            "figure.subplots()."
+        )
     return ax
 
 
@@ -67,13 +84,15 @@ def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None
     """Check for a batch of at least one set, over a given number of classes if the plot needs it."""
     if not isinstance(sets, CredalSet):
         raise TypeError(
-            f"{name} must be a CredalSet, but is a {type(sets).__name__}. Use calibration.predict_set or score.region."
+            f"{name} must be a CredalSet, but is a {type(sets).__name__}. Use "
+            "calibration.predict_set or score.region."
         )
     if len(sets) == 0:
         raise ValueError(f"{name} is a batch without sets. Select at least one.")
     if n_classes is not None and sets.n_classes != n_classes:
         raise ValueError(
-            f"{name} has {sets.n_classes} classes, but a triangle shows {n_classes}. Use plotting.envelopes."
+            f"{name} has {sets.n_classes} classes, but a triangle shows {n_classes}. Use "
+            "plotting.envelopes."
         )
 
 
@@ -81,13 +100,21 @@ def read_points(value: Any, name: str, sets: CredalSet, *, per_set: bool = False
     """Return distributions (n, K) from one distribution (K,) or several (n, K), or from counts."""
     named = hasattr(value, "distributions") or hasattr(value, "columns")
     rows = value if named else np.atleast_2d(np.asarray(value))
-    items = sets.items if len(rows) == len(sets) or hasattr(value, "align") else None  # votes may hold further items
+    items = (
+        sets.items if len(rows) == len(sets) or hasattr(value, "align") else None
+    )  # votes may hold further items
     points = read_labels(
-        rows, items=items, classes=sets.classes, n_classes=sets.n_classes, name=name, like="the sets"
+        rows,
+        items=items,
+        classes=sets.classes,
+        n_classes=sets.n_classes,
+        name=name,
+        like="the sets",
     ).distributions
     if per_set and len(points) not in (1, len(sets)):
         raise ValueError(
-            f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row, or one per set."
+            f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row, "
+            "or one per set."
         )
     return points
 
@@ -96,7 +123,9 @@ def given_marks(sets: CredalSet, truth: Any, votes: Any, *, per_set: bool = Fals
     """Return the marks of the truth and the votes, as far as they are given."""
     both = ((truth, "truth", TRUTH), (votes, "votes", VOTES))
     return [
-        (read_points(value, name, sets, per_set=per_set), name, look) for value, name, look in both if value is not None
+        (read_points(value, name, sets, per_set=per_set), name, look)
+        for value, name, look in both
+        if value is not None
     ]
 
 
@@ -120,22 +149,36 @@ def legend_entries(ax: Axes, first: Sequence[str] = ()) -> dict[str, Any]:
     rank = {label: i for i, label in enumerate(first)}
     handles, labels = ax.get_legend_handles_labels()
     pairs = zip(labels, handles, strict=True)
-    return dict(sorted(pairs, key=lambda pair: rank.get(pair[0], len(rank) + isinstance(pair[1], Line2D))))
+    return dict(
+        sorted(pairs, key=lambda pair: rank.get(pair[0], len(rank) + isinstance(pair[1], Line2D)))
+    )
 
 
 def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[str] = ()) -> None:
     """Add a legend above or below axes, in as many columns as fit; a new figure is made higher for it."""
-    entries, figure = legend_entries(ax, first), ax.get_figure(root=True)
+    entries = legend_entries(ax, first)
+    figure = ax.get_figure(root=True)
     if not entries or figure is None:
         return
     names = [fill(name, LONGEST_LABEL) for name in entries]
     longest = max(min(len(name), LONGEST_LABEL) for name in names)
     room = 72.0 / figure.dpi * ax.get_window_extent().width
-    columns = int(np.clip(room // (LETTER * TINY * longest + 3.0 * TINY), 1, max(4, len(names) // 6)))
-    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.3}
+    columns = int(
+        np.clip(room // (LETTER * TINY * longest + 3.0 * TINY), 1, max(4, len(names) // 6))
+    )
+    place: dict[str, Any] = {
+        "loc": "lower center",
+        "bbox_to_anchor": (0.5, 1.0),
+        "borderaxespad": 0.3,
+    }
     if below:
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 1.8}
-    look: dict[str, Any] = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "columnspacing": 1.2}
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": TINY,
+        "handletextpad": 0.4,
+        "columnspacing": 1.2,
+    }
     legend = ax.legend(entries.values(), names, ncols=min(columns, len(names)), **place, **look)
     for handle in legend.legend_handles:  # marks of crowded plots would be too small
         if isinstance(handle, Line2D):
@@ -155,22 +198,41 @@ def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
     ax.set_xticks(places, names)
     if LETTER * TINY * max(map(len, names)) + 4.0 > room:
         # Rotated lines of height h need a distance of h / sin(angle).
-        angle = next((angle for angle in (30, 60) if 1.35 * TINY / np.sin(np.radians(angle)) <= room), 90)
+        angle = next(
+            (angle for angle in (30, 60) if 1.35 * TINY / np.sin(np.radians(angle)) <= room), 90
+        )
         for label in ax.get_xticklabels():
-            label.set(rotation=angle, ha="right", va="center" if angle == 90 else "top", rotation_mode="anchor")
+            label.set(
+                rotation=angle,
+                ha="right",
+                va="center" if angle == 90 else "top",
+                rotation_mode="anchor",
+            )
 
 
-def write(ax: Axes, text: str, place: ArrayLike, shift: tuple[float, float] = (0.0, 0.0), **options: Any) -> Any:
+def write(
+    ax: Axes, text: str, place: ArrayLike, shift: tuple[float, float] = (0.0, 0.0), **options: Any
+) -> Any:
     """Write a text at a place, shifted by some points; it may be outside the axes."""
     x, y = np.asarray(place, dtype=np.float64).tolist()
-    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TINY, "annotation_clip": False} | options
+    look: dict[str, Any] = {
+        "ha": "center",
+        "va": "center",
+        "fontsize": TINY,
+        "annotation_clip": False,
+    } | options
     return ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **look)
 
 
 def note_empty(ax: Axes, name: str, colour: Any) -> str:
     """Add an empty set to the legend as a hollow square; return its name there."""
     label = f"{name} (empty)"
-    look: dict[str, Any] = {"marker": "s", "markerfacecolor": "none", "markeredgecolor": colour, "markersize": 6.0}
+    look: dict[str, Any] = {
+        "marker": "s",
+        "markerfacecolor": "none",
+        "markeredgecolor": colour,
+        "markersize": 6.0,
+    }
     ax.plot([], [], linestyle="none", label=label, **look)
     return label
 

@@ -44,19 +44,22 @@ def ternary(
     Parameters
     ----------
     sets : CredalSet
-        One or several sets, which are drawn from the largest to the smallest. The number of empty sets is written in
-        the upper left corner; with ``labels``, empty sets are listed in the legend instead.
+        One or several sets, which are drawn from the largest to the smallest. The number of empty
+        sets is written in the upper left corner; with ``labels``, empty sets are listed in the
+        legend instead.
     truth : array of shape (3,) or (n, 3), optional
         True distributions, marked by orange squares.
     votes : array of shape (3,) or (n, 3), optional
         Distributions or counts of votes, marked by blue triangles.
     prediction : bool
-        Whether to mark the predicted distributions, or the modes of predicted Dirichlets, by black circles, and those
-        of empty sets by crosses. They are left out if there are more than 200 sets.
+        Whether to mark the predicted distributions, or the modes of predicted Dirichlets, by black
+        circles, and those of empty sets by crosses. They are left out if there are more than 200
+        sets.
     classes : sequence of three names, optional
         Names at the corners (left, right, top); by default those of the sets, or 0, 1, 2.
     labels : sequence of str, optional
-        One name per set. Each set then has its own colour and an entry in the legend, in the given order.
+        One name per set. Each set then has its own colour and an entry in the legend, in the given
+        order.
     title : str, optional
         Title above the triangle.
     legend : bool
@@ -79,7 +82,8 @@ def ternary(
     ['credal set', 'prediction', 'truth']
     """
     style.check_sets(sets, n_classes=3)
-    corners, names = style.class_names(classes, sets), style.check_names(labels, "labels", len(sets))
+    corners = style.class_names(classes, sets)
+    names = style.check_names(labels, "labels", len(sets))
     marks = style.given_marks(sets, truth, votes)
     if prediction and len(sets) <= MAX_PREDICTIONS:
         marks = [*_predictions(sets), *marks]
@@ -103,20 +107,36 @@ def _predictions(sets: CredalSet) -> list[style.Mark]:
         return [(np.unique(sets.center, axis=0), "prediction", style.PREDICTION)]
     there = np.unique(sets.center[~empty], axis=0)
     shown: list[style.Mark] = [(there, "prediction", style.PREDICTION)]
-    gone = [row for row in np.unique(sets.center[empty], axis=0) if not (row == there).all(axis=1).any()]
+    gone = [
+        row for row in np.unique(sets.center[empty], axis=0) if not (row == there).all(axis=1).any()
+    ]
     return [*shown, (np.array(gone), "prediction, empty set", style.CROSSED)] if gone else shown
 
 
-def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL) -> None:
+def draw_simplex(
+    ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL
+) -> None:
     """Prepare axes: the triangle with a light grid and the names of its corners, unless it is there already."""
     if any(patch.get_gid() == SIMPLEX for patch in ax.patches):
         return
     for ends in to_plane(grid_lines()):
         ax.plot(*ends.T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
-    ax.add_patch(Polygon(CORNERS, closed=True, fill=False, edgecolor=style.GREY, linewidth=0.9, zorder=4, gid=SIMPLEX))
-    # Offsets in points keep names at the same distance from the corners in figures of any size. The lower names extend
-    # inward, so that they need no margin.
-    for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
+    ax.add_patch(
+        Polygon(
+            CORNERS,
+            closed=True,
+            fill=False,
+            edgecolor=style.GREY,
+            linewidth=0.9,
+            zorder=4,
+            gid=SIMPLEX,
+        )
+    )
+    # Offsets in points keep names at the same distance from the corners in figures of any size. The
+    # lower names extend inward, so that they need no margin.
+    for corner, name, shift, where in zip(
+        CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True
+    ):
         rise, va = (3, "bottom") if where == "center" else (-3, "top")
         ha = where if len(name) > 2 else "center"
         style.write(ax, name, corner, (shift, rise), ha=ha, va=va, fontsize=size, color=style.GREY)
@@ -134,7 +154,9 @@ def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) ->
     colours = style.colors(len(shapes))
     entries = ["credal set"] if names is None else list(names)
     for i in sorted(range(len(shapes)), key=lambda i: -sizes[i]):
-        colour, edge = (style.GREEN, style.DARK_GREEN) if names is None else (colours[i], colours[i])
+        colour, edge = (
+            (style.GREEN, style.DARK_GREEN) if names is None else (colours[i], colours[i])
+        )
         label = "credal set" if names is None else names[i]
         if not shapes[i]:
             if names is not None:
@@ -142,16 +164,29 @@ def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) ->
         elif sizes[i] < FLAT:  # a point or a part of an edge, which a filled shape would not show
             points = to_plane(np.concatenate(shapes[i]))
             ax.plot(
-                *points.T, color=colour, linewidth=4.0, solid_capstyle="round", zorder=3, label=label, clip_on=False
+                *points.T,
+                color=colour,
+                linewidth=4.0,
+                solid_capstyle="round",
+                zorder=3,
+                label=label,
+                clip_on=False,
             )
         else:
-            look: dict[str, Any] = {"facecolor": (colour, alpha), "edgecolor": edge, "linewidth": 1.1, "zorder": 3}
+            look: dict[str, Any] = {
+                "facecolor": (colour, alpha),
+                "edgecolor": edge,
+                "linewidth": 1.1,
+                "zorder": 3,
+            }
             ax.add_patch(PathPatch(_as_path(shapes[i]), label=label, **look))
     n_empty = shapes.count([])
     if n_empty and (names is None or n_empty == len(shapes)):
         text = "empty" if n_empty == len(shapes) else f"{n_empty} of {len(shapes)} empty"
         italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
-        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # outside the triangle
+        ax.text(
+            0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic
+        )  # outside the triangle
     return entries
 
 
@@ -171,8 +206,8 @@ def dirichlet_contours(
 ) -> Axes:
     """Draw contours of a Dirichlet density over three classes, at given fractions of its maximum.
 
-    The contours are exact: they are the boundaries of relative-likelihood sets. A uniform density has no contours; the
-    word "uniform" is written instead.
+    The contours are exact: they are the boundaries of relative-likelihood sets. A uniform density
+    has no contours; the word "uniform" is written instead.
 
     Parameters
     ----------
@@ -201,20 +236,33 @@ def dirichlet_contours(
     """
     theta = np.asarray(concentration, dtype=np.float64)
     if theta.shape != (3,) or not (np.isfinite(theta).all() and (theta >= 1.0).all()):
-        raise ValueError(f"concentration must hold three finite numbers of at least 1, but is {concentration!r}.")
+        raise ValueError(
+            f"concentration must hold three finite numbers of at least 1, but is {concentration!r}."
+        )
     fractions = sorted(float(level) for level in levels)
     if not fractions or not all(0.0 < level < 1.0 for level in fractions):
-        raise ValueError(f"levels must be fractions of the highest density between 0 and 1, but are {levels!r}.")
+        raise ValueError(
+            f"levels must be fractions of the highest density between 0 and 1, but are {levels!r}."
+        )
     corners = style.check_names(classes, "classes", 3) or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
     if (theta == 1.0).all():  # there is no contour
-        italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": color, "zorder": 3.5}
+        italic: dict[str, Any] = {
+            "fontsize": style.SMALL,
+            "style": "italic",
+            "color": color,
+            "zorder": 3.5,
+        }
         ax.annotate("uniform", (0.5, 0.1), ha="center", **italic)
         return ax
     for fraction in fractions:
         region = RelativeLikelihood().region(theta[None], -np.log(fraction))
-        look: dict[str, Any] = {"edgecolor": (color, 0.35 + 0.65 * fraction), "linewidth": 0.8, "zorder": 3.5}
+        look: dict[str, Any] = {
+            "edgecolor": (color, 0.35 + 0.65 * fraction),
+            "linewidth": 0.8,
+            "zorder": 3.5,
+        }
         ax.add_patch(PathPatch(_as_path(outline(region)), fill=False, **look))
     return ax
 
@@ -279,11 +327,23 @@ def ternary_grid(
         axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=CELL_LABEL + 6)
         for i, ax in enumerate(axes[:, j]):
             draw_simplex(ax, corners if not is_long or i == j == 0 else ["", "", ""], CELL_LABEL)
-            _draw_cell(ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks])
-            below = (0.0, -4 - CELL_LABEL if is_long else -4)  # between short class names, or a line below long ones
-            style.write(ax, f"{sizes[i]:.2f}", (0.5, 0.0), below, va="top", fontsize=style.TINY + 0.5)
+            _draw_cell(
+                ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks]
+            )
+            below = (
+                0.0,
+                -4 - CELL_LABEL if is_long else -4,
+            )  # between short class names, or a line below long ones
+            style.write(
+                ax, f"{sizes[i]:.2f}", (0.5, 0.0), below, va="top", fontsize=style.TINY + 0.5
+            )
     for ax, label in zip(axes[:, 0], names or (), strict=False):
-        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
+        place: dict[str, Any] = {
+            "xycoords": "axes fraction",
+            "ha": "right",
+            "rotation": 90,
+            "fontsize": style.SMALL,
+        }
         style.write(ax, label, (0.0, 0.45), (-4, 0), **place)
     if legend:
         _grid_legend(axes)
@@ -292,16 +352,22 @@ def ternary_grid(
 
 def _check_columns(columns: Mapping[str, CredalSet]) -> CredalSet:
     if not isinstance(columns, Mapping) or not columns:
-        raise TypeError('columns must map titles to credal sets, such as {"TV": sets_of_tv, "KL": sets_of_kl}.')
+        raise TypeError(
+            'columns must map titles to credal sets, such as {"TV": sets_of_tv, "KL": sets_of_kl}.'
+        )
     for title, sets in columns.items():
         style.check_sets(sets, f"columns[{title!r}]", n_classes=3)
     lengths = {title: len(sets) for title, sets in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns must hold the same items, but their numbers of sets differ: {lengths}.")
+        raise ValueError(
+            f"columns must hold the same items, but their numbers of sets differ: {lengths}."
+        )
     return next(iter(columns.values()))
 
 
-def _new_grid(figure: Figure | None, n_rows: int, n_columns: int, legend: bool, is_long: bool) -> AnyArray:
+def _new_grid(
+    figure: Figure | None, n_rows: int, n_columns: int, legend: bool, is_long: bool
+) -> AnyArray:
     cell = (style.DOUBLE - 0.2) / 5
     row = (cell - 0.24) * HEIGHT + (0.48 if is_long else 0.4)
     size = (cell * n_columns + 0.2, row * n_rows + 0.25 + (0.2 if n_columns > 3 else 0.35) * legend)
@@ -310,7 +376,9 @@ def _new_grid(figure: Figure | None, n_rows: int, n_columns: int, legend: bool, 
 
         figure = plt.figure(figsize=size)
     elif not isinstance(figure, Figure):
-        raise TypeError(f"figure must be a matplotlib figure or None, but is a {type(figure).__name__}.")
+        raise TypeError(
+            f"figure must be a matplotlib figure or None, but is a {type(figure).__name__}."
+        )
     else:
         figure.set_size_inches(*size)
     if figure.get_layout_engine() is None:

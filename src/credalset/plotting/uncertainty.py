@@ -31,21 +31,22 @@ def uncertainty_map(
 ) -> Axes:
     """Plot epistemic against aleatoric uncertainty of sets, with lines of constant total uncertainty.
 
-    Aleatoric uncertainty is the smallest entropy in a set, total uncertainty is the largest, and epistemic uncertainty
-    is their difference. Empty sets are left out, and their number is written above the plot. If entropies are certified
-    bounds instead of exact values, a thin line leads from each mark to the other end of its bounds, and the largest gap
-    is written above the plot.
+    Aleatoric uncertainty is the smallest entropy in a set, total uncertainty is the largest, and
+    epistemic uncertainty is their difference. Empty sets are left out, and their number is written
+    above the plot. If entropies are certified bounds instead of exact values, a thin line leads
+    from each mark to the other end of its bounds, and the largest gap is written above the plot.
 
     Parameters
     ----------
     sets : CredalSet
-        N sets over any number of classes. If there are more than 20 000 sets and no ``color``, hexagons show the number
-        of sets.
+        N sets over any number of classes. If there are more than 20 000 sets and no ``color``,
+        hexagons show the number of sets.
     base : None, "K" or float
         Base of the entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
-        One colour for all sets, or one value per set. Numbers are shown on a colour scale, and in grey if they are NaN
-        or infinite. Names of groups are listed in a legend. A series is matched by the names of the items.
+        One colour for all sets, or one value per set. Numbers are shown on a colour scale, and in
+        grey if they are NaN or infinite. Names of groups are listed in a legend. A series is
+        matched by the names of the items.
     color_label : str
         Title of the colour scale, if ``color`` holds numbers.
     ax : matplotlib axes, optional
@@ -65,15 +66,23 @@ def uncertainty_map(
     'aleatoric: smallest normalised entropy'
     """
     style.check_sets(sets)
-    values = None if color is None or isinstance(color, str) else np.asarray(per_item(color, sets.items, "color"))
+    values = (
+        None
+        if color is None or isinstance(color, str)
+        else np.asarray(per_item(color, sets.items, "color"))
+    )
     if values is not None and values.shape != (len(sets),):
-        raise ValueError(f"color must be one colour or one value per set ({len(sets)}), but has shape {values.shape}.")
+        raise ValueError(
+            f"color must be one colour or one value per set ({len(sets)}), but has shape "
+            f"{values.shape}."
+        )
     parts = sets.uncertainty(base)
     largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
     ax = style.axes_or_new(ax, height=2.9)
     _draw_totals(ax, largest)
     known = ~np.isnan(parts.total)
-    x, y = parts.aleatoric[known], parts.epistemic[known]
+    x = parts.aleatoric[known]
+    y = parts.epistemic[known]
     if color is None and len(x) > MAX_MARKS:
         _draw_hexagons(ax, x, y, largest)
     else:
@@ -103,14 +112,37 @@ def _draw_totals(ax: Axes, largest: float) -> None:
         total = share * largest
         ax.plot([0.0, total], [total, 0.0], color=style.LIGHT_GREY, linewidth=0.8, zorder=1)
         text = f"total {total:.2g}" if share == 1.0 else f"{total:.2g}"
-        turn: dict[str, Any] = {"rotation": -45, "rotation_mode": "anchor", "va": "bottom", "fontsize": style.TINY - 1}
+        turn: dict[str, Any] = {
+            "rotation": -45,
+            "rotation_mode": "anchor",
+            "va": "bottom",
+            "fontsize": style.TINY - 1,
+        }
         rim = [withStroke(linewidth=1.5, foreground="white")]
-        style.write(ax, text, (0.5 * total, 0.5 * total), color=style.GREY, zorder=3, path_effects=rim, **turn)
+        style.write(
+            ax,
+            text,
+            (0.5 * total, 0.5 * total),
+            color=style.GREY,
+            zorder=3,
+            path_effects=rim,
+            **turn,
+        )
 
 
 def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> None:
     extent = (0.0, largest, 0.0, largest)  # that of the plot gives regular hexagons
-    bins = ax.hexbin(x, y, gridsize=70, extent=extent, bins="log", mincnt=1, cmap="viridis", linewidths=0.2, zorder=2)
+    bins = ax.hexbin(
+        x,
+        y,
+        gridsize=70,
+        extent=extent,
+        bins="log",
+        mincnt=1,
+        cmap="viridis",
+        linewidths=0.2,
+        zorder=2,
+    )
     bins.set_rasterized(True)
     _colorbar(ax, bins, "sets")
 
@@ -124,7 +156,11 @@ def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label:
     elif color.dtype.kind in "fiu":
         known = np.isfinite(color)
         if known.any():
-            _colorbar(ax, ax.scatter(x[known], y[known], c=color[known], cmap="viridis", **options), color_label)
+            _colorbar(
+                ax,
+                ax.scatter(x[known], y[known], c=color[known], cmap="viridis", **options),
+                color_label,
+            )
         if not known.all():
             grey = options | {"color": style.LIGHT_GREY, "linewidths": 0.5, "edgecolor": style.GREY}
             ax.scatter(x[~known], y[~known], **grey)
@@ -132,16 +168,29 @@ def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label:
         groups = list(dict.fromkeys(color.tolist()))
         for i, (group, colour) in enumerate(zip(groups, style.colors(len(groups)), strict=True)):
             rows = color == group
-            ax.scatter(x[rows], y[rows], label=str(group), color=[colour], marker="osD^vPX"[i % 7], **options)
+            ax.scatter(
+                x[rows],
+                y[rows],
+                label=str(group),
+                color=[colour],
+                marker="osD^vPX"[i % 7],
+                **options,
+            )
         look = {"frameon": False, "fontsize": style.TINY, "handletextpad": 0.4, "labelspacing": 0.3}
-        ax.legend(loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)), **look)  # no marks are in this corner
+        ax.legend(
+            loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)), **look
+        )  # no marks are in this corner
 
 
-def _draw_gaps(ax: Axes, x: FloatArray, y: FloatArray, right: FloatArray, down: FloatArray, largest: float) -> None:
+def _draw_gaps(
+    ax: Axes, x: FloatArray, y: FloatArray, right: FloatArray, down: FloatArray, largest: float
+) -> None:
     """Draw lines from marks to the other ends of their brackets."""
     wide = down >= FAINT * largest
     if wide.any():
-        ends = np.stack([np.stack([x, y], axis=1), np.stack([x + right, y - down], axis=1)], axis=1)[wide]
+        ends = np.stack(
+            [np.stack([x, y], axis=1), np.stack([x + right, y - down], axis=1)], axis=1
+        )[wide]
         look: dict[str, Any] = {"colors": [(style.GREY, 0.4)], "linewidths": 0.5, "zorder": 1.5}
         ax.add_collection(LineCollection(list(ends), rasterized=len(x) > MAX_VECTORS, **look))
 

@@ -22,9 +22,10 @@ NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
     """Return labels in the order of the items of X and of the classes.
 
-    Items are matched by name where X and Y have names, and by position where Y has none. Labels with names beside
-    features without are refused: steps of a pipeline, and many meta-estimators, drop the names of X. An index of whole
-    numbers, which every part of a frame has, does not count as names there.
+    Items are matched by name where X and Y have names, and by position where Y has none. Labels
+    with names beside features without are refused: steps of a pipeline, and many meta-estimators,
+    drop the names of X. An index of whole numbers, which every part of a frame has, does not count
+    as names there.
 
     Parameters
     ----------
@@ -44,13 +45,19 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
     (('no', 'yes'), [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     """
     if Y is None:
-        raise ValueError(f"fitting requires y to be passed, but the target y is None. Pass labels as {name}.")
-    is_numbered = hasattr(Y, "iloc") and getattr(getattr(Y, "index", None), "dtype", None) == np.int64
+        raise ValueError(
+            f"fitting requires y to be passed, but the target y is None. Pass labels as {name}."
+        )
+    is_numbered = (
+        hasattr(Y, "iloc") and getattr(getattr(Y, "index", None), "dtype", None) == np.int64
+    )
     if not hasattr(Y, "distributions"):
         array = np.asarray(unmasked(Y, name))
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_single_votes(array, name, classes), items=item_names(Y))
-    found = names.read_labels(Y, items=item_names(Y), classes=classes, name=name, like="the fitted estimator")
+    found = names.read_labels(
+        Y, items=item_names(Y), classes=classes, name=name, like="the fitted estimator"
+    )
     if X is None:
         return found
     items = item_names(unmasked(X, "X"))
@@ -75,11 +82,16 @@ def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
     check_classification_targets(labels)
     order = np.unique(labels) if classes is None else np.asarray(classes)
     if classes is None and len(order) < 2:
-        raise ValueError(f"{name} contains only one class ({order.tolist()[0]!r}): at least 2 are needed.")
+        raise ValueError(
+            f"{name} contains only one class ({order.tolist()[0]!r}): at least 2 are needed."
+        )
     votes = (labels[:, None] == order[None, :]).astype(np.float64)
     unknown = ~votes.any(axis=1)
     if unknown.any():
-        raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is not one of {order.tolist()}.")
+        raise ValueError(
+            f"{name} has the label {labels[unknown].tolist()[0]!r}, which is not one of "
+            f"{order.tolist()}."
+        )
     return Labels(votes, votes, classes=as_names(order))
 
 
@@ -89,9 +101,16 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
     The inner estimator checks everything else.
     """
     unmasked(X, "X")
-    is_text = getattr(X, "ndim", 1) == 1 and hasattr(X, "__iter__") and isinstance(next(iter(X), None), str)
+    is_text = (
+        getattr(X, "ndim", 1) == 1
+        and hasattr(X, "__iter__")
+        and isinstance(next(iter(X), None), str)
+    )
     if is_text and not reset and hasattr(estimator, "n_features_in_"):
-        raise ValueError(f"X holds texts, but this model was fitted with {estimator.n_features_in_} numeric features.")
+        raise ValueError(
+            f"X holds texts, but this model was fitted with {estimator.n_features_in_} "
+            "numeric features."
+        )
     if reset:
         for noted in NOTED:
             estimator.__dict__.pop(noted, None)
@@ -106,7 +125,9 @@ def accepts_sparse(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and bool(get_tags(estimator).input_tags.sparse)
 
 
-SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller ones are clipped, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(
+    np.finfo(np.float64).eps
+)  # smaller ones are clipped, as in scikit-learn's log_loss
 
 
 class SoftScoring:
@@ -131,8 +152,8 @@ class SoftScoring:
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         r"""Return minus the mean soft cross-entropy, $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$, in nats.
 
-        Greater is better; ``GridSearchCV`` and ``cross_val_score`` maximise it by default. The value depends on the
-        predicted distributions, not on the calibration.
+        Greater is better; ``GridSearchCV`` and ``cross_val_score`` maximise it by default. The
+        value depends on the predicted distributions, not on the calibration.
 
         Parameters
         ----------
@@ -151,5 +172,7 @@ class SoftScoring:
         prediction = np.maximum(self.predict_proba(X), SMALLEST_PROBABILITY)  # type: ignore[attr-defined]
         labels = read_labels(y, X, classes=getattr(self, "classes_", None))
         logs = xlogy(labels.distributions, prediction).sum(axis=1)
-        weights = None if sample_weight is None else np.asarray(unmasked(sample_weight, "sample_weight"))
+        weights = (
+            None if sample_weight is None else np.asarray(unmasked(sample_weight, "sample_weight"))
+        )
         return float(np.average(logs, weights=weights))

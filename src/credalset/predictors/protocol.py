@@ -26,10 +26,18 @@ from credalset.votes.names import Labels, Names, as_names, is_unnamed, item_name
 def default_estimator(score: Score) -> Any:
     """Return the network that makes the predictions a score needs."""
     try:
-        from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
+        from credalset.predictors.torch import (
+            FirstOrderNetwork,
+            IntervalNetwork,
+            SecondOrderNetwork,
+        )
     except MissingExtraError:
-        alternative = f"or pass an estimator of your own with {' or '.join(score.prediction_methods)}"
-        raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
+        alternative = (
+            f"or pass an estimator of your own with {' or '.join(score.prediction_methods)}"
+        )
+        raise MissingExtraError(
+            "The default estimator, a neural network,", "torch", "torch", alternative
+        ) from None
     if "predict_intervals" in score.prediction_methods:
         return IntervalNetwork()
     return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
@@ -40,12 +48,17 @@ def prepare(estimator: Any, score: Score) -> Any:
     if estimator is None:
         return default_estimator(score)
     fresh = clone(estimator)
-    if any(isinstance(p, FrozenEstimator) or getattr(p, "accepts_label_distributions", False) for p in _parts(fresh)):
+    if any(
+        isinstance(p, FrozenEstimator) or getattr(p, "accepts_label_distributions", False)
+        for p in _parts(fresh)
+    ):
         return fresh
     if isinstance(fresh, BaseSearchCV):
         raise ValueError(
-            f"estimator is a {type(fresh).__name__} over a classifier that does not learn from label distributions. "
-            "Wrap that classifier: GridSearchCV(SoftLabelClassifier(LogisticRegression()), {'base__C': [0.1, 1]})."
+            f"estimator is a {type(fresh).__name__} over a classifier that does not learn "
+            "from label distributions. "
+            "Wrap that classifier: GridSearchCV(SoftLabelClassifier(LogisticRegression()), "
+            "{'base__C': [0.1, 1]})."
         )
     return SoftLabelClassifier(fresh)
 
@@ -72,8 +85,9 @@ def refuse_frozen(estimator: Any) -> None:
             or (type(cv), cv) == (str, "prefit")
         ):
             raise ValueError(
-                f"estimator is or has a {type(part).__name__} that is already fitted, but cross_conformalize trains "
-                "one estimator per fold, which must not have seen its items. Use conformalize with held-out items."
+                f"estimator is or has a {type(part).__name__} that is already fitted, but "
+                "cross_conformalize trains one estimator per fold, which must not have seen its "
+                "items. Use conformalize with held-out items."
             )
 
 
@@ -96,12 +110,16 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
 def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Checked:
     """Return validated predictions of the kind that a score needs, with the names of the items of X.
 
-    The columns are put into the order of the classes, if the estimator has the same ones in ``classes_``.
+    The columns are put into the order of the classes, if the estimator has the same ones in
+    ``classes_``.
     """
     prediction, method = predict_array(score, estimator, X)
-    checked, own = score.check_prediction(prediction, f"the output of {method}"), estimator_classes(estimator)
+    checked = score.check_prediction(prediction, f"the output of {method}")
+    own = estimator_classes(estimator)
     if own is not None and own != classes and set(own) == set(classes or ()):
-        checked = map_arrays(checked, lambda array: array[:, [own.index(name) for name in classes or ()]])
+        checked = map_arrays(
+            checked, lambda array: array[:, [own.index(name) for name in classes or ()]]
+        )
     return Checked(checked, item_names(X))
 
 
@@ -117,17 +135,21 @@ def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str
     method, predict = next(((m, p) for m, p in found.items() if p is not None), ("", None))
     if predict is None:
         raise TypeError(
-            f"score {score.name!r} needs an estimator with {' or '.join(found) or 'predictions of its own kind'}, but "
-            f"{type(estimator).__name__} has none. Use another estimator or score, or conformalize predictions."
+            f"score {score.name!r} needs an estimator with "
+            f"{' or '.join(found) or 'predictions of its own kind'}, but "
+            f"{type(estimator).__name__} has none. Use another estimator or score, or "
+            "conformalize predictions."
         )
     try:
         prediction = np.asarray(predict(X))
     except AttributeError as error:  # such as numbers for a model of texts
-        raise TypeError(f"the estimator cannot read X: {error}. Pass what it was trained with.") from error
+        raise TypeError(
+            f"the estimator cannot read X: {error}. Pass what it was trained with."
+        ) from error
     if (hasattr(X, "__len__") or hasattr(X, "shape")) and _num_samples(X) != len(prediction):
         raise ValueError(
-            f"X has {_num_samples(X)} rows, but the estimator returned {len(prediction)} predictions. A model that "
-            "reads texts takes one column of texts, not a frame."
+            f"X has {_num_samples(X)} rows, but the estimator returned {len(prediction)} "
+            "predictions. A model that reads texts takes one column of texts, not a frame."
         )
     return prediction, method
 
@@ -137,7 +159,11 @@ def _parts(estimator: Any) -> list[Any]:
     parts = [estimator]
     while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
         is_pipeline = isinstance(outer, Pipeline)
-        parts.append(outer.steps[-1][1] if is_pipeline else getattr(outer, "best_estimator_", outer.estimator))
+        parts.append(
+            outer.steps[-1][1]
+            if is_pipeline
+            else getattr(outer, "best_estimator_", outer.estimator)
+        )
     return parts
 
 
@@ -145,7 +171,15 @@ def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
     """Find a method, also inside pipelines and searches, which only have the methods of scikit-learn."""
     if isinstance(estimator, BaseSearchCV) and not hasattr(estimator, method):
         return _find_method(getattr(estimator, "best_estimator_", estimator.estimator), method)
-    if isinstance(estimator, Pipeline) and not hasattr(estimator, method) and len(estimator.steps) > 0:
+    if (
+        isinstance(estimator, Pipeline)
+        and not hasattr(estimator, method)
+        and len(estimator.steps) > 0
+    ):
         last = _find_method(estimator.steps[-1][1], method)
-        return None if last is None else lambda X: last(estimator[:-1].transform(X) if len(estimator) > 1 else X)
+        return (
+            None
+            if last is None
+            else lambda X: last(estimator[:-1].transform(X) if len(estimator) > 1 else X)
+        )
     return getattr(estimator, method, None)

@@ -10,25 +10,36 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import unmasked
-from credalset.predictors.labels import SoftScoring, accepts_sparse, class_array, note_features, read_labels
+from credalset.predictors.labels import (
+    SoftScoring,
+    accepts_sparse,
+    class_array,
+    note_features,
+    read_labels,
+)
 
 
 class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
 
-    An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0. A classifier
-    that minimises the cross-entropy then minimises the soft cross-entropy
-    $-\sum_i \sum_k \lambda_{ik} \log g(x_i)_k$.
+    An item with label distribution λ becomes up to K training rows, one per class with weight λ_k >
+    0. A classifier that minimises the cross-entropy then minimises the soft cross-entropy $-\sum_i
+    \sum_k \lambda_{ik} \log g(x_i)_k$.
 
     Parameters
     ----------
     base : estimator, optional
-        A classifier with ``predict_proba`` whose ``fit`` accepts ``sample_weight``, or a pipeline that ends in such a
-        classifier. The default is logistic regression.
+        A classifier with ``predict_proba`` whose ``fit`` accepts ``sample_weight``, or a pipeline
+        that ends in such a classifier. The default is logistic regression.
 
     Attributes
     ----------
@@ -39,10 +50,11 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
 
     Notes
     -----
-    If labels have names, they are matched with the rows of X by name; if X has no names, such labels are refused.
-    scikit-learn's meta-estimators (``VotingClassifier``, ``BaggingClassifier``, ``StackingClassifier``,
-    ``CalibratedClassifierCV``) turn a series of labels into an array, which loses the names without a warning. Before
-    you use them, put the labels into the order of X with ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
+    If labels have names, they are matched with the rows of X by name; if X has no names, such
+    labels are refused. scikit-learn's meta-estimators (``VotingClassifier``, ``BaggingClassifier``,
+    ``StackingClassifier``, ``CalibratedClassifierCV``) turn a series of labels into an array, which
+    loses the names without a warning. Before you use them, put the labels into the order of X with
+    ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
 
     Examples
     --------
@@ -68,8 +80,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         X : array-like of shape (n, d)
             Features of any kind that the base classifier accepts.
         y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item. By default all items have the same weight,
-            whatever their number of votes.
+            Label distributions, annotation counts, or one label per item. By default all items have
+            the same weight, whatever their number of votes.
         sample_weight : array of shape (n,), optional
             Weight of each item, such as its number of votes.
 
@@ -82,7 +94,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         weight_name = _sample_weight_name(base)
         note_features(self, X, reset=True)
         labels = read_labels(y, X)
-        distributions, self.classes_ = labels.distributions, class_array(labels)
+        distributions = labels.distributions
+        self.classes_ = class_array(labels)
         n_items = _num_samples(X)
         if n_items != len(distributions):
             raise ValueError(f"X has {n_items} items, but y has {len(distributions)}.")
@@ -121,7 +134,9 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = accepts_sparse(LogisticRegression() if self.base is None else self.base)
+        tags.input_tags.sparse = accepts_sparse(
+            LogisticRegression() if self.base is None else self.base
+        )
         return tags
 
 
@@ -131,10 +146,12 @@ def _sample_weight_name(base: Any) -> str:
         step, last = base.steps[-1]
         return f"{step}__{_sample_weight_name(last)}"
     if not hasattr(base, "predict_proba") and not hasattr(type(base), "predict_proba"):
-        raise TypeError(f"base must be a classifier with predict_proba, but {type(base).__name__} has none.")
+        raise TypeError(
+            f"base must be a classifier with predict_proba, but {type(base).__name__} has none."
+        )
     if not has_fit_parameter(base, "sample_weight"):
         raise TypeError(
-            f"base must accept sample_weight in fit, but {type(base).__name__} does not. "
-            "Use a classifier that does, such as LogisticRegression or HistGradientBoostingClassifier."
+            f"base must accept sample_weight in fit, but {type(base).__name__} does not. Use a "
+            "classifier that does, such as LogisticRegression or HistGradientBoostingClassifier."
         )
     return "sample_weight"

@@ -20,7 +20,15 @@ from credalset.evaluation.verdict import Verdict, coverage_band, items_used
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.reporting import figures
 from credalset.reporting.items import Items, choose_shown, read_items
-from credalset.reporting.page import FIRST_ROWS, Findings, page_facts, provenance, render, script_data, table_rows
+from credalset.reporting.page import (
+    FIRST_ROWS,
+    Findings,
+    page_facts,
+    provenance,
+    render,
+    script_data,
+    table_rows,
+)
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.outline import outlines
 from credalset.votes import refuse_shared
@@ -38,8 +46,9 @@ OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 class Report:
     """HTML page about credal sets, and the results that it shows; returned by `report`.
 
-    The page needs no network and no other file. It shows at most 5 000 items and has at most 2 MB. If there are more
-    items, it shows a sample and states this; the verdict and all counts still refer to all items.
+    The page needs no network and no other file. It shows at most 5 000 items and has at most 2 MB.
+    If there are more items, it shows a sample and states this; the verdict and all counts still
+    refer to all items.
 
     Attributes
     ----------
@@ -120,22 +129,25 @@ def report(
     Parameters
     ----------
     source : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier or CredalSet
-        The calibration or classifier that predicts the sets, or the sets themselves. The page of a `CredalSet` has no
-        curve of coverage over levels.
+        The calibration or classifier that predicts the sets, or the sets themselves. The page of a
+        `CredalSet` has no curve of coverage over levels.
     prediction : array of shape (N, K), optional
-        Predictions for the items, or features for a classifier, as in ``source.predict_set``. Omit it if ``source`` is
-        a `CredalSet`.
+        Predictions for the items, or features for a classifier, as in ``source.predict_set``. Omit
+        it if ``source`` is a `CredalSet`.
     votes : array of shape (N, K) or Annotations, optional
-        Held-out counts or label distributions of the items. Rows of zeros or NaN are items without votes.
+        Held-out counts or label distributions of the items. Rows of zeros or NaN are items without
+        votes.
     path : str, Path or None
         File to write to. If None, the page is only returned.
     alpha : float, optional
-        Miscoverage rate, by default 0.1. For a `CredalSet`, the rate at which it was predicted, if it is known.
+        Miscoverage rate, by default 0.1. For a `CredalSet`, the rate at which it was predicted, if
+        it is known.
     votes_in_hand : array of shape (N, K) or Annotations, optional
-        Votes in hand of the items, for a `CrowdCalibration`. The argument ``votes`` then holds the other votes.
+        Votes in hand of the items, for a `CrowdCalibration`. The argument ``votes`` then holds the
+        other votes.
     groups : sequence of N keys, or array of shape (N, d), optional
-        Groups of the items, as in ``source.predict_set``. The page shows the coverage of each group, also if the
-        calibration has no groups.
+        Groups of the items, as in ``source.predict_set``. The page shows the coverage of each
+        group, also if the calibration has no groups.
     weights : array of shape (N,), optional
         Likelihood ratios of the items, if the calibration is weighted.
     items : sequence of N names, optional
@@ -160,10 +172,14 @@ def report(
     Report
         The page and the results that it shows.
     """
-    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
+    with warnings.catch_warnings(
+        action="ignore", category=CredalSetWarning
+    ):  # the page says what these would
         refuse_shared(votes, votes_in_hand, "votes")
         levels = _predict(source, prediction, alpha, groups, weights, votes_in_hand)
-        known = read_items(levels.sets, votes, votes_in_hand, items, texts, images, groups, slices, classes, rules)
+        known = read_items(
+            levels.sets, votes, votes_in_hand, items, texts, images, groups, slices, classes, rules
+        )
         found = _measure(source, levels, known, compare)
     if found.verdict.used:
         warn(f"{found.verdict.headline}. Coverage on them says nothing about new items.")
@@ -173,7 +189,9 @@ def report(
     target = None if path is None else Path(path)
     if target is not None:
         write_file(target, html.encode("utf-8"))
-    return Report(html, target, found.verdict, found.slices, found.worst, known.queue, found.sizes, shown)
+    return Report(
+        html, target, found.verdict, found.slices, found.worst, known.queue, found.sizes, shown
+    )
 
 
 class Levels(NamedTuple):
@@ -196,7 +214,9 @@ def _predict(
     level = None if alpha is None else as_probability(alpha, "alpha")
     if isinstance(source, CredalSet):
         if prediction is not None:
-            raise ValueError("prediction was given, but sets have predictions of their own. Pass votes by name.")
+            raise ValueError(
+                "prediction was given, but sets have predictions of their own. Pass votes by name."
+            )
         return Levels(None, level, {level: source})
     if prediction is None:
         raise ValueError("prediction is missing: pass the predictions for the items of the page.")
@@ -211,28 +231,43 @@ def _predict(
     return Levels(origin, level, found)
 
 
-def _measure(source: Any, levels: Levels, items: Items, compare: Sequence[dict[str, Any]]) -> Findings:
+def _measure(
+    source: Any, levels: Levels, items: Items, compare: Sequence[dict[str, Any]]
+) -> Findings:
     """Measure coverage and sizes at each level, and coverage by slice."""
     origin, alpha, sets_at = levels
-    shares, left_out = items.votes.shares, ""
+    shares = items.votes.shares
+    left_out = ""
     if origin is not None:
         shares, left_out = origin.tested(shares, items.votes.totals)
     there = np.asarray(~np.isnan(shares).any(axis=1))
     used = "" if origin is None else items_used(source, items.keys)
-    sized = [one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS]
-    rows = {one: assess(sets_at[one], shares, one, origin, used, left_out=left_out) for one in sized}
+    sized = [
+        one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS
+    ]
+    rows = {
+        one: assess(sets_at[one], shares, one, origin, used, left_out=left_out) for one in sized
+    }
     covered = np.full(len(items), 2)
     covered[there] = voted = levels.sets[there].contains(shares[there])
     curve = []
     if origin is not None and len(voted) >= FEWEST_FOR_CURVE:
-        keys = None if origin.keys is None else [key for key, has in zip(origin.keys, there, strict=True) if has]
+        keys = (
+            None
+            if origin.keys is None
+            else [key for key, has in zip(origin.keys, there, strict=True) if has]
+        )
         for one in sorted(one for one in sets_at if one is not None and one <= CURVE[-1]):
             hits = sets_at[one][there].contains(shares[there])
             band = coverage_band(origin.calibration, one, len(hits), groups=keys)
             curve.append((one, proportion(int(hits.sum()), len(hits)), band))
     features = {name: values[there] for name, values in items.features.items()}
-    slices = [part for part in slice_coverage(voted, features) if part.coverage.n >= FEWEST_IN_SLICE]
-    worst = worst_slice(voted, features, random_state=0) if len(voted) >= FEWEST_FOR_SEARCH else None
+    slices = [
+        part for part in slice_coverage(voted, features) if part.coverage.n >= FEWEST_IN_SLICE
+    ]
+    worst = (
+        worst_slice(voted, features, random_state=0) if len(voted) >= FEWEST_FOR_SEARCH else None
+    )
     sizes = [*(row for row, _ in rows.values()), *compare]
     return Findings(rows[alpha][1], covered, curve, slices, _low(slices, alpha), worst, sizes)
 
@@ -243,7 +278,9 @@ def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[
         return [False] * len(slices)
     strict = 1.0 - (1.0 - level) / max(len(slices), 1)
     seen = [part.coverage for part in slices]
-    return [x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < 1.0 - alpha for x in seen]
+    return [
+        x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < 1.0 - alpha for x in seen
+    ]
 
 
 def _fit(facts: dict[str, Any], items: Items, covered: IntArray) -> tuple[str, IntArray]:
@@ -262,7 +299,9 @@ def _fit(facts: dict[str, Any], items: Items, covered: IntArray) -> tuple[str, I
         limit = max(1, int(0.98 * len(rows) * MAX_BYTES / size))
 
 
-def _page(facts: dict[str, Any], items: Items, covered: IntArray, rows: IntArray, drawn: Mapping[int, str]) -> str:
+def _page(
+    facts: dict[str, Any], items: Items, covered: IntArray, rows: IntArray, drawn: Mapping[int, str]
+) -> str:
     queue = items.queue
     frame = figures.map_frame(queue)
     paths = [drawn.get(row, "") for row in rows.tolist()] if items.sets.n_classes == 3 else None

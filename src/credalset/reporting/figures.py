@@ -1,6 +1,7 @@
 """Vector figures of the report as SVG, coloured by the style sheet of the page.
 
-Each function returns markup that is safe to insert: numbers are formatted here, and every text is escaped.
+Each function returns markup that is safe to insert: numbers are formatted here, and every text is
+escaped.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ class Frame:
         """Write a point."""
         return f"{self.across(x):.1f} {self.up(y):.1f}"
 
-    def axes(self, x_label: str, y_label: str, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> str:
+    def axes(
+        self, x_label: str, y_label: str, x_ticks: Sequence[float], y_ticks: Sequence[float]
+    ) -> str:
         """Draw both axes with grid lines, numbers and names."""
-        bottom, right = self.top + self.height, self.left + self.width
+        bottom = self.top + self.height
+        right = self.left + self.width
         parts = []
         for tick in x_ticks:
             x = self.across(tick)
@@ -70,13 +74,19 @@ class Frame:
             parts.append(text(self.left - 6, y + 4, f"{tick:g}", "tick", "end"))
         parts.append(text(self.left + self.width / 2, bottom + 32, x_label, "axis"))
         middle = self.top + self.height / 2
-        parts.append(f'<g transform="translate(11 {middle:.1f}) rotate(-90)">{text(0, 0, y_label, "axis")}</g>')
+        parts.append(
+            f'<g transform="translate(11 {middle:.1f}) '
+            f'rotate(-90)">{text(0, 0, y_label, "axis")}</g>'
+        )
         return "".join(parts)
 
 
 def text(x: float, y: float, words: str, kind: str, anchor: str = "middle") -> str:
     """Write words at a position."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" '
+        f'text-anchor="{anchor}">{escape(words)}</text>'
+    )
 
 
 def picture(body: str, height: float, label: str, *, name: str = "") -> str:
@@ -104,7 +114,8 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 def gauge(verdict: Verdict) -> str:
     """Guaranteed and observed coverage on one line, with the expected band."""
-    seen, guaranteed = verdict.observed, verdict.guaranteed
+    seen = verdict.observed
+    guaranteed = verdict.guaranteed
     band = verdict.band if verdict.valid is not None else None
     known = [seen.low] + ([] if guaranteed is None else [guaranteed]) + list(band or ())
     low = max(0.0, float(np.floor(20 * (min(known) - 0.015)) / 20))
@@ -122,21 +133,33 @@ def gauge(verdict: Verdict) -> str:
         x = frame.across(guaranteed)
         parts.append(f'<path class="promised" d="M{x:.1f} {frame.top - 4:.1f}V{bottom + 4:.1f}"/>')
         parts.append(_note(frame, x, frame.top - 9, f"guaranteed {percent(guaranteed)}", "note"))
-    parts.append(f'<path class="whisker" d="M{frame.at(seen.low, 0.5)}H{frame.across(seen.high):.1f}"/>')
-    parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="{frame.up(0.5):.1f}" r="6"/>')
-    parts.append(_note(frame, frame.across(seen), bottom + 50, f"observed {percent(seen)}", "note strong"))
+    parts.append(
+        f'<path class="whisker" d="M{frame.at(seen.low, 0.5)}H{frame.across(seen.high):.1f}"/>'
+    )
+    parts.append(
+        f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="{frame.up(0.5):.1f}" r="6"/>'
+    )
+    parts.append(
+        _note(frame, frame.across(seen), bottom + 50, f"observed {percent(seen)}", "note strong")
+    )
     return picture("".join(parts), bottom + 58, verdict.sentence)
 
 
 def _note(frame: Frame, x: float, y: float, words: str, kind: str) -> str:
     """Write words near a position, inside the figure."""
     half = 3.4 * len(words)
-    return text(min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half), y, words, kind)
+    return text(
+        min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half), y, words, kind
+    )
 
 
-def curve(points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], alpha: float | None) -> str:
+def curve(
+    points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], alpha: float | None
+) -> str:
     """Observed coverage against the level, with the expected band and 1 − α."""
-    ends = [float(seen) for _, seen, _ in points] + [end for _, _, band in points for end in band or ()]
+    ends = [float(seen) for _, seen, _ in points] + [
+        end for _, _, band in points for end in band or ()
+    ]
     low = max(0.0, float(np.floor(10 * min(0.5, *ends)) / 10))
     frame = Frame((0.0, 0.5), (low, 1.0))
     parts = [frame.axes("miscoverage rate α", "coverage", ticks(0, 0.5), ticks(low, 1.0))]
@@ -146,11 +169,18 @@ def curve(points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], 
         lower = [frame.at(level, band[0]) for level, band in banded]
         parts.append(f'<path class="band" d="M{"L".join(upper + lower[::-1])}z"/>')
     parts.append(f'<path class="promised" d="M{frame.at(0, 1)}L{frame.at(0.5, 0.5)}"/>')
-    parts.append(f'<path class="curve" d="M{"L".join(frame.at(level, seen) for level, seen, _ in points)}"/>')
+    parts.append(
+        f'<path class="curve" d="M{"L".join(frame.at(level, seen) for level, seen, _ in points)}"/>'
+    )
     for level, seen, _ in points:
-        place = f'cx="{frame.across(level):.1f}" cy="{frame.up(seen):.1f}" r="{5 if level == alpha else 2}"'
+        place = (
+            f'cx="{frame.across(level):.1f}" cy="{frame.up(seen):.1f}" '
+            f'r="{5 if level == alpha else 2}"'
+        )
         parts.append(f'<circle class="observed" {place}/>')
-    return picture("".join(parts), 284, "Observed coverage against the miscoverage rate α, beside 1 − α")
+    return picture(
+        "".join(parts), 284, "Observed coverage against the miscoverage rate α, beside 1 − α"
+    )
 
 
 def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
@@ -169,7 +199,10 @@ def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
 def map_frame(queue: Queue) -> Frame:
     """Choose axes of the map that hold every item and both rules."""
     ends = []
-    for values, rule in ((queue.aleatoric, queue.rules.ambiguous), (queue.epistemic, queue.rules.unknown)):
+    for values, rule in (
+        (queue.aleatoric, queue.rules.ambiguous),
+        (queue.epistemic, queue.rules.unknown),
+    ):
         largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
         ends.append(float(np.clip(np.ceil(10 * max(largest + 0.02, rule + 0.08)) / 10, 0.2, 1.0)))
     return Frame((0.0, ends[0]), (0.0, ends[1]), height=256.0)
@@ -188,21 +221,33 @@ def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
 
 def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
     """Aleatoric against epistemic part, a mark per item."""
-    x1, y1 = frame.x[1], frame.y[1]
+    x1 = frame.x[1]
+    y1 = frame.y[1]
     parts = [
-        frame.axes("aleatoric: annotators disagree", "epistemic: the model does not know", ticks(0, x1), ticks(0, y1))
+        frame.axes(
+            "aleatoric: annotators disagree",
+            "epistemic: the model does not know",
+            ticks(0, x1),
+            ticks(0, y1),
+        )
     ]
-    ambiguous, unknown = queue.rules.ambiguous, queue.rules.unknown
+    ambiguous = queue.rules.ambiguous
+    unknown = queue.rules.unknown
     if ambiguous < x1:
         parts.append(f'<path class="rule" d="M{frame.at(ambiguous, 0)}V{frame.up(y1):.1f}"/>')
     if unknown < y1:
-        parts.append(f'<path class="rule" d="M{frame.at(0, unknown)}H{frame.across(min(ambiguous, x1)):.1f}"/>')
+        parts.append(
+            '<path class="rule" '
+            f'd="M{frame.at(0, unknown)}H{frame.across(min(ambiguous, x1)):.1f}"/>'
+        )
     points = np.stack([frame.across(queue.aleatoric), frame.up(queue.epistemic)], axis=1)
     parts.append(_marks(queue, rows, points, "mark"))
-    parts.append('<g id="map-selected"></g><rect id="map-brush" class="brush" width="0" height="0"/>')
+    parts.append(
+        '<g id="map-selected"></g><rect id="map-brush" class="brush" width="0" height="0"/>'
+    )
     label = (
-        f"Map of {len(rows)} items: aleatoric part across, epistemic part up. The table below has the same numbers, "
-        "and its filters select the same items."
+        f"Map of {len(rows)} items: aleatoric part across, epistemic part up. The table below has "
+        "the same numbers, and its filters select the same items."
     )
     return picture("".join(parts), 310, label, name="map-picture")
 
@@ -219,26 +264,38 @@ def outline_path(loops: Sequence[FloatArray]) -> str:
         at = np.rint(STEPS * on_triangle(loop)).astype(np.int64)
         steps = np.diff(at, axis=0)
         steps = steps[(steps != 0).any(axis=1)]
-        joined = "".join(f"{x: d}{y: d}" for x, y in steps.tolist()).replace(" -", "-").removeprefix(" ")
+        joined = (
+            "".join(f"{x: d}{y: d}" for x, y in steps.tolist()).replace(" -", "-").removeprefix(" ")
+        )
         parts.append(f"M{at[0, 0]} {at[0, 1]}{f'l{joined}' if joined else 'h0'}z")
     return "".join(parts)
 
 
-def triangle(classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]) -> str:
+def triangle(
+    classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]
+) -> str:
     """All predictions in the triangle, and the exact sets of a few items."""
     parts = [
         f'<path class="grid" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"/>'
         for (x0, y0), (x1, y1) in on_triangle(grid_lines())
     ]
     corners = on_triangle(np.eye(3))
-    parts.append('<path class="frame" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'z"/>')
-    sides = zip(corners, classes, (-26, 26, 0), (18, 18, -8), ("start", "end", "middle"), strict=True)
+    parts.append(
+        '<path class="frame" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'z"/>'
+    )
+    sides = zip(
+        corners, classes, (-26, 26, 0), (18, 18, -8), ("start", "end", "middle"), strict=True
+    )
     for (x, y), name, dx, dy, anchor in sides:
         parts.append(text(x + dx, y + dy, shorten(name, 20 if dy > 0 else 40), "axis", anchor))
     parts.append(_marks(queue, rows, on_triangle(center), "mark faint"))
     shapes = "".join(f'<path class="set" d="{path}"/>' for path in paths if path)
     parts.append(f'<g id="sets" transform="scale({1 / STEPS:g})">{shapes}</g>')
-    return picture("".join(parts), 306, "Triangle of the three classes: predictions as marks, exact sets outlined")
+    return picture(
+        "".join(parts),
+        306,
+        "Triangle of the three classes: predictions as marks, exact sets outlined",
+    )
 
 
 def bars(
@@ -255,9 +312,13 @@ def bars(
     """Envelopes of classes with the prediction and the share of votes; of many classes the likeliest ones."""
     rows = np.arange(len(classes))
     if len(rows) > most:
-        rows = np.sort(np.argsort(-np.nan_to_num(upper) - np.nan_to_num(share), kind="stable")[:most])
+        rows = np.sort(
+            np.argsort(-np.nan_to_num(upper) - np.nan_to_num(share), kind="stable")[:most]
+        )
     left = 14.0 + 6.5 * min(16, max(len(name) for name in classes))
-    frame = Frame((0.0, 1.0), (0.0, 1.0), left=left, width=WIDTH - left - 14, top=6, height=26.0 * len(rows))
+    frame = Frame(
+        (0.0, 1.0), (0.0, 1.0), left=left, width=WIDTH - left - 14, top=6, height=26.0 * len(rows)
+    )
     bottom = frame.top + frame.height
     parts = [
         f'<path class="grid" d="M{frame.across(t):.1f} {frame.top}V{bottom:.1f}"/>'
@@ -269,12 +330,21 @@ def bars(
         parts.append(text(left - 8, y + 4, shorten(classes[k], 16), "label", "end"))
         if np.isfinite(share[k]):
             end = frame.across(float(share[k]))
-            parts.append(f'<rect class="votes" x="{left}" y="{y + 2:.1f}" width="{end - left:.1f}" height="8"/>')
+            parts.append(
+                f'<rect class="votes" x="{left}" y="{y + 2:.1f}" width="{end - left:.1f}" '
+                'height="8"/>'
+            )
         if np.isfinite(lower[k]):
-            a, b = frame.across(float(lower[k])), frame.across(float(upper[k]))
+            a = frame.across(float(lower[k]))
+            b = frame.across(float(upper[k]))
             size = f'width="{max(b - a, 1):.1f}" height="8" rx="2"'
             parts.append(f'<rect class="envelope" x="{a:.1f}" y="{y - 8:.1f}" {size}/>')
-        parts.append(f'<circle class="prediction" cx="{frame.across(float(center[k])):.1f}" cy="{y - 4:.1f}" r="3"/>')
+        parts.append(
+            f'<circle class="prediction" cx="{frame.across(float(center[k])):.1f}" '
+            f'cy="{y - 4:.1f}" r="3"/>'
+        )
     if len(classes) > len(rows):
-        parts.append(text(left - 8, bottom + 15, f"+ {len(classes) - len(rows)} more", "tick", "end"))
+        parts.append(
+            text(left - 8, bottom + 15, f"+ {len(classes) - len(rows)} more", "tick", "end")
+        )
     return picture("".join(parts), bottom + 22, label, name=name)

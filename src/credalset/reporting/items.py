@@ -66,7 +66,8 @@ class Items:
     votes : Votes
         Held-out votes, which test coverage.
     shown_votes : Votes
-        The votes that the page shows with each item: the votes in hand if there are any, else the held-out votes.
+        The votes that the page shows with each item: the votes in hand if there are any, else the
+        held-out votes.
     texts, links : list of str, or None
         Texts of the items, and links to them.
     groups : list of str, or None
@@ -113,10 +114,14 @@ def read_items(
     rules: QueueRules | None = None,
 ) -> Items:
     """Check what is given about the items of the sets, and measure the sets."""
-    n, k = len(sets), sets.n_classes
+    n = len(sets)
+    k = sets.n_classes
     named = sets.classes if classes is None else names.as_names(classes)
     if named is not None and len(named) != k:
-        raise ValueError(f"classes must name each of the {k} classes, but holds {len(named)} names: {list(named)}.")
+        raise ValueError(
+            f"classes must name each of the {k} classes, but holds {len(named)} names: "
+            f"{list(named)}."
+        )
     given = sets.items if items is None else items
     keys = None if given is None else names.as_names(_column(given, "items", n))
 
@@ -125,14 +130,24 @@ def read_items(
         return None if found is None else [shorten(text_of(value), letters) for value in found]
 
     held_out = read_votes(votes, n, keys, named, k)
-    shown = held_out if votes_in_hand is None else read_votes(votes_in_hand, n, keys, named, k, "votes_in_hand")
+    shown = (
+        held_out
+        if votes_in_hand is None
+        else read_votes(votes_in_hand, n, keys, named, k, "votes_in_hand")
+    )
     voted = names.item_names(votes)
     keys = voted if keys is None and len(voted or ()) == n else keys
-    linked = None if images is None else _column(names.per_item(images, keys, "images"), "images", n)
+    linked = (
+        None if images is None else _column(names.per_item(images, keys, "images"), "images", n)
+    )
     links = None if linked is None else [safe_link(link) for link in linked]
     lower, upper = sets.envelope()
-    called = named or (None if votes is None else names.class_names(votes, "votes")) or tuple(range(k))
-    labelled = [shorten(text_of(name), ITEM_LETTERS) for name in (range(n) if keys is None else keys)]
+    called = (
+        named or (None if votes is None else names.class_names(votes, "votes")) or tuple(range(k))
+    )
+    labelled = [
+        shorten(text_of(name), ITEM_LETTERS) for name in (range(n) if keys is None else keys)
+    ]
     own = None if np.ndim(groups) == 2 else column(groups, "groups", GROUP_LETTERS)
     grouped_by = getattr(groups, "name", None)
     known = Items(
@@ -163,9 +178,12 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
     features: dict[str, AnyArray] = {}
     if items.groups is not None:
         features[shorten(grouped_by, CLASS_LETTERS)] = np.array(items.groups, dtype=object)
-    features["predicted class"] = np.array(items.classes, dtype=object)[items.sets.center.argmax(axis=1)]
+    features["predicted class"] = np.array(items.classes, dtype=object)[
+        items.sets.center.argmax(axis=1)
+    ]
     features["width of the set"] = np.nan_to_num(items.width).round(6)
-    totals, there = items.votes.totals, items.votes.there
+    totals = items.votes.totals
+    there = items.votes.there
     if totals is not None and len(np.unique(totals[there])) > 1:
         kind = "votes" if items.shown_votes is items.votes else "later votes"
         features[f"number of {kind}"] = totals.astype(np.int64)
@@ -177,7 +195,10 @@ def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, 
     if groups is None or np.ndim(groups) != 2:
         return {} if slices is None else dict(slices)
     table = np.asarray(groups)
-    columns = {str(name): table[:, j] for j, name in enumerate(getattr(groups, "columns", range(table.shape[1])))}
+    columns = {
+        str(name): table[:, j]
+        for j, name in enumerate(getattr(groups, "columns", range(table.shape[1])))
+    }
     marked = {
         name: np.where(values == 1, "yes", "no") if np.isin(values, (0, 1)).all() else values
         for name, values in columns.items()
@@ -186,7 +207,12 @@ def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, 
 
 
 def read_votes(
-    votes: Any, n: int, items: tuple[Any, ...] | None, classes: tuple[Any, ...] | None, k: int, name: str = "votes"
+    votes: Any,
+    n: int,
+    items: tuple[Any, ...] | None,
+    classes: tuple[Any, ...] | None,
+    k: int,
+    name: str = "votes",
 ) -> Votes:
     """Read counts, distributions or `Annotations`; rows of zeros or NaN are items without votes.
 
@@ -194,12 +220,19 @@ def read_votes(
     """
     if votes is None:
         return Votes(np.full((n, k), np.nan))
-    columns = names.match_names(names.class_names(votes, name), classes, "classes", name, "prediction")
-    counted = getattr(votes, "has_counts", True) if isinstance(getattr(votes, "counts", None), np.ndarray) else None
+    columns = names.match_names(
+        names.class_names(votes, name), classes, "classes", name, "prediction"
+    )
+    counted = (
+        getattr(votes, "has_counts", True)
+        if isinstance(getattr(votes, "counts", None), np.ndarray)
+        else None
+    )
     raw = votes if counted is None else votes.counts if counted else votes.distributions
     matrix = as_matrix(raw, name, n_classes=k)
     matrix = matrix if columns is None else matrix[:, columns]
-    own, unmatched = names.item_names(votes), 0
+    own = names.item_names(votes)
+    unmatched = 0
     if items is None:
         names.refuse_names(votes, name, "prediction")
     if items is not None and own is not None:
@@ -207,14 +240,18 @@ def read_votes(
         rows = [position.get(key, -1) for key in items]
         if n and max(rows) < 0:
             raise ValueError(
-                f"{name} and items have no name in common: {names.join_names(own, 3)} and {names.join_names(items, 3)}."
+                f"{name} and items have no name in common: {names.join_names(own, 3)} and "
+                f"{names.join_names(items, 3)}."
             )
         unmatched = len(set(own) - set(items))
         matrix = np.vstack([matrix, np.full((1, k), np.nan)])[rows]
     if len(matrix) != n:
-        raise ValueError(f"{name} has {len(matrix)} rows, but there are {n} items. Pass one row per item.")
+        raise ValueError(
+            f"{name} has {len(matrix)} rows, but there are {n} items. Pass one row per item."
+        )
     there = ~(np.isnan(matrix).all(axis=1) | (matrix == 0).all(axis=1))
-    shares, counts = np.full((n, k), np.nan), np.full((n, k), np.nan)
+    shares = np.full((n, k), np.nan)
+    counts = np.full((n, k), np.nan)
     if there.any():
         labels = names.read_labels(matrix[there], name=name)
         shares[there] = labels.distributions
@@ -228,7 +265,9 @@ def _column(values: Any, name: str, n: int) -> list[Any]:
         raise TypeError(f"{name} must hold one value per item, but is {values!r}.")
     found = values.tolist() if hasattr(values, "tolist") else list(values)
     if len(found) != n:
-        raise ValueError(f"{name} must hold one value for each of the {n} items, but holds {len(found)}.")
+        raise ValueError(
+            f"{name} must hold one value for each of the {n} items, but holds {len(found)}."
+        )
     return found
 
 
@@ -256,7 +295,9 @@ def safe_link(value: Any) -> str:
     >>> safe_link("https://example.org/1.jpg"), safe_link("img/1.jpg"), safe_link("java\tscript:alert(1)")
     ('https://example.org/1.jpg', 'img/1.jpg', '')
     """
-    text = "".join(c for c in text_of(value) if c > " " and c != "\x7f")  # browsers skip these inside a scheme
+    text = "".join(
+        c for c in text_of(value) if c > " " and c != "\x7f"
+    )  # browsers skip these inside a scheme
     if len(text) > LINK_LETTERS:
         return ""
     head, colon, _ = text.partition(":")
@@ -268,8 +309,8 @@ def safe_link(value: Any) -> str:
 def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> IntArray:
     """Return the rows that a page shows, in the order of the queue: all, or a sample of at most ``limit``.
 
-    The first hundred of each action but "settled" are always shown; the rest is drawn at random within each stratum, in
-    proportion to its size.
+    The first hundred of each action but "settled" are always shown; the rest is drawn at random
+    within each stratum, in proportion to its size.
     """
     order = queue.order()
     n = len(order)
@@ -280,7 +321,9 @@ def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> I
     for action in ACTIONS[:-1]:
         kept[queue.order(action)[:each]] = True
     rest = np.flatnonzero(~kept)
-    kept[rest[_in_proportion(strata[rest], limit - int(kept.sum()), np.random.default_rng(seed))]] = True
+    kept[
+        rest[_in_proportion(strata[rest], limit - int(kept.sum()), np.random.default_rng(seed))]
+    ] = True
     return order[kept[order]]
 
 

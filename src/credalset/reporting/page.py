@@ -33,7 +33,9 @@ TOP = 5  # items listed under each action
 NAMED_LABELS = 6  # possible labels that are named where space is short
 MAX_FEATURES = 20  # for which coverage is shown
 FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
-TITLES = {action: action.capitalize() for action in ACTIONS} | {"ambiguous": "Known to be ambiguous"}
+TITLES = {action: action.capitalize() for action in ACTIONS} | {
+    "ambiguous": "Known to be ambiguous"
+}
 ADVICE = {
     "re-annotate": "Ask for more votes, which show whether people agree.",
     "escalate": "Let a person decide.",
@@ -41,8 +43,9 @@ ADVICE = {
     "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
 }
 COVERS = {
-    "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as many "
-    "annotators as the calibration items had. Nothing is guaranteed about what very many votes would show.",
+    "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as "
+    "many annotators as the calibration items had. Nothing is guaranteed about what very many "
+    "votes would show.",
     "further": "The distribution of the votes of a new item that are not in hand.",
     "true": "The true label distribution of a new item: the shares that very many votes would show.",
 }
@@ -77,11 +80,16 @@ class Findings(NamedTuple):
     sizes: list[dict[str, Any]]
 
 
-def page_facts(title: str, items: Items, calibration: Any, found: Findings, made: Mapping[str, str]) -> dict[str, Any]:
+def page_facts(
+    title: str, items: Items, calibration: Any, found: Findings, made: Mapping[str, str]
+) -> dict[str, Any]:
     """Return what the template shows, except the items, which depend on how many fit."""
     verdict, _, curve, slices, low, worst, sizes = found
-    alpha, sets = verdict.alpha, items.sets
-    own = next((row for row in sizes if row["alpha"] == alpha), None)  # rows of the page's own score come first
+    alpha = verdict.alpha
+    sets = items.sets
+    own = next(
+        (row for row in sizes if row["alpha"] == alpha), None
+    )  # rows of the page's own score come first
     return {
         "title": shorten(title, 200),
         "n": len(items),
@@ -96,7 +104,9 @@ def page_facts(title: str, items: Items, calibration: Any, found: Findings, made
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",
         "tone": _tone(verdict) if len(items) else "untested",
-        "n_calibration": None if calibration is None else getattr(calibration, "n_items", None) or len(calibration),
+        "n_calibration": None
+        if calibration is None
+        else getattr(calibration, "n_items", None) or len(calibration),
         "guarantee": None if calibration is None else _guarantee(calibration.guarantee),
         "gauge": figures.gauge(verdict) if verdict.observed.n else None,
         "curve": figures.curve(curve, alpha) if curve else None,
@@ -120,15 +130,22 @@ def page_facts(title: str, items: Items, calibration: Any, found: Findings, made
 
 def _guarantee(known: Any) -> dict[str, Any]:
     """Return what is covered and what is assumed, in sentences."""
-    assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
+    assumed = [
+        f"New items and calibration items are {known.items}, and the model was trained on neither."
+    ]
     assumed += [f"{known.votes[:1].upper()}{known.votes[1:]}."] if known.votes else []
     assumed += [f"The guarantee holds within {known.within}."] if known.within else []
     if known.delta is not None:
         assumed.append(
-            f"With probability {1 - known.delta:g} over calibration sets, it holds for the one that was used."
+            f"With probability {1 - known.delta:g} over calibration sets, it holds for the "
+            "one that was used."
         )
     assumed += [] if known.is_exact else ["Coverage is approximate and not guaranteed."]
-    return {"covers": COVERS.get(known.covers, COVERS["recorded"]), "assumptions": assumed, "within": known.within}
+    return {
+        "covers": COVERS.get(known.covers, COVERS["recorded"]),
+        "assumptions": assumed,
+        "within": known.within,
+    }
 
 
 def _tone(verdict: Verdict) -> str:
@@ -146,7 +163,8 @@ def _example_rows(items: Items) -> list[int]:
 
 def table_rows(items: Items, covered: IntArray, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the cells of some rows of the table."""
-    queue, totals = items.queue, items.shown_votes.totals
+    queue = items.queue
+    totals = items.shown_votes.totals
     return [
         {
             "name": items.names[i],
@@ -173,17 +191,24 @@ def _possible(items: Items, row: int) -> str:
     return f"{names} and {len(found) - NAMED_LABELS} more" if len(found) > NAMED_LABELS else names
 
 
-def _features(slices: Sequence[Slice], low: Sequence[bool], alpha: float | None) -> list[dict[str, Any]]:
+def _features(
+    slices: Sequence[Slice], low: Sequence[bool], alpha: float | None
+) -> list[dict[str, Any]]:
     """Group slices by feature, with a figure for each row on one common scale."""
     guaranteed = None if alpha is None else 1.0 - alpha
-    ends = [float(part.coverage.low) for part in slices if part.coverage.n >= 10] + [guaranteed or 1.0]
+    ends = [float(part.coverage.low) for part in slices if part.coverage.n >= 10] + [
+        guaranteed or 1.0
+    ]
     least = float(np.clip(np.floor(10 * min(ends)) / 10, 0.0, 0.8))
     found: dict[str, list[dict[str, Any]]] = {}
     for part, is_low in zip(slices, low, strict=True):
         row = {"value": shorten(part.value, 60), "seen": part.coverage, "low": is_low}
         row["picture"] = figures.interval(part.coverage, guaranteed, least)
         found.setdefault(part.feature, []).append(row)
-    return [{"name": name, "rows": rows, "least": least} for name, rows in list(found.items())[:MAX_FEATURES]]
+    return [
+        {"name": name, "rows": rows, "least": least}
+        for name, rows in list(found.items())[:MAX_FEATURES]
+    ]
 
 
 def _worst(worst: WorstSlice | None, alpha: float | None) -> dict[str, Any] | None:
@@ -192,19 +217,27 @@ def _worst(worst: WorstSlice | None, alpha: float | None) -> dict[str, Any] | No
     guaranteed = None if alpha is None else 1.0 - alpha
     least = float(np.clip(np.floor(10 * min(worst.measured.low, worst.found.low)) / 10, 0.0, 0.8))
     return {
-        "words": " and ".join(f"{feature}: {shorten(value, 60)}" for feature, value in worst.conditions),
+        "words": " and ".join(
+            f"{feature}: {shorten(value, 60)}" for feature, value in worst.conditions
+        ),
         "measured": worst.measured,
         "found": worst.found,
         "n_candidates": worst.n_candidates,
-        "is_low": guaranteed is not None and worst.measured.n > 0 and worst.measured.high < guaranteed,
+        "is_low": guaranteed is not None
+        and worst.measured.n > 0
+        and worst.measured.high < guaranteed,
         "picture": figures.interval(worst.measured, guaranteed, least),
     }
 
 
 def _actions(items: Items) -> list[dict[str, Any]]:
     queue = items.queue
-    words, counts = queue.rules.describe(), queue.counts()
-    parts = {"re-annotate": ("epistemic", queue.epistemic), "ambiguous": ("aleatoric", queue.aleatoric)}
+    words = queue.rules.describe()
+    counts = queue.counts()
+    parts = {
+        "re-annotate": ("epistemic", queue.epistemic),
+        "ambiguous": ("aleatoric", queue.aleatoric),
+    }
     found = []
     for action in ACTIONS:
         name, values = parts.get(action, ("total", queue.aleatoric + queue.epistemic))
@@ -219,7 +252,9 @@ def _actions(items: Items) -> list[dict[str, Any]]:
                 "count": counts[action],
                 "share": percent(counts[action] / len(items)) if len(items) else "",
                 "part": name,
-                "top": [cell | {"value": float(values[i])} for i, cell in zip(top, cells, strict=True)],
+                "top": [
+                    cell | {"value": float(values[i])} for i, cell in zip(top, cells, strict=True)
+                ],
             }
         )
     return found
@@ -227,7 +262,8 @@ def _actions(items: Items) -> list[dict[str, Any]]:
 
 def _envelopes(items: Items) -> str | None:
     """Draw the mean envelopes of the classes, unless there are three and a triangle shows the sets."""
-    full, there = np.isfinite(items.width), items.shown_votes.there
+    full = np.isfinite(items.width)
+    there = items.shown_votes.there
     if items.sets.n_classes == 3 or not full.any():
         return None
     return figures.bars(
@@ -235,7 +271,9 @@ def _envelopes(items: Items) -> str | None:
         items.lower[full].mean(axis=0),
         items.upper[full].mean(axis=0),
         items.sets.center[full].mean(axis=0),
-        items.shown_votes.shares[there].mean(axis=0) if there.any() else np.full(len(items.classes), np.nan),
+        items.shown_votes.shares[there].mean(axis=0)
+        if there.any()
+        else np.full(len(items.classes), np.nan),
         label="Mean envelope of each class, with the mean prediction and the mean share of votes",
         most=20,
         name="envelopes",
@@ -245,45 +283,66 @@ def _envelopes(items: Items) -> str | None:
 def _example(items: Items, row: int) -> dict[str, Any]:
     (cells,) = table_rows(items, np.zeros(len(items), dtype=np.int64), [row])
     label = f"Item {items.names[row]}: envelopes, prediction and votes by class"
-    of_item = (items.lower[row], items.upper[row], items.sets.center[row], items.shown_votes.shares[row])
+    of_item = (
+        items.lower[row],
+        items.upper[row],
+        items.sets.center[row],
+        items.shown_votes.shares[row],
+    )
     figure = figures.bars(items.classes, *of_item, label=label, most=6)
-    return cells | {"title": TITLES[cells["action"]], "reason": str(items.queue.reason[row]), "picture": figure}
+    return cells | {
+        "title": TITLES[cells["action"]],
+        "reason": str(items.queue.reason[row]),
+        "picture": figure,
+    }
 
 
 def _remarks(items: Items) -> list[str]:
     """Return remarks on missing votes and special sets, in sentences."""
-    sets, n, found = items.sets, len(items), []
+    sets = items.sets
+    n = len(items)
+    found = []
     missing = n - int(items.votes.there.sum())
     if 0 < missing < n:
         found.append(
-            f"{missing:,} of {n:,} items have no votes. They are in the map and the table, but not in the coverage."
+            f"{missing:,} of {n:,} items have no votes. They are in the map and the table, "
+            "but not in the coverage."
         )
     if items.votes.unmatched:
-        found.append(f"{items.votes.unmatched:,} items with votes are not among the predictions and were left out.")
+        found.append(
+            f"{items.votes.unmatched:,} items with votes are not among the predictions and "
+            "were left out."
+        )
     if empty := int(sets.is_empty().sum()):
         found.append(
-            f"{empty:,} sets are empty: no distribution scores below the threshold. They count as not covered."
+            f"{empty:,} sets are empty: no distribution scores below the threshold. They "
+            "count as not covered."
         )
     if whole := int(np.isposinf(sets.radius).sum()):
         found.append(
-            f"{whole:,} sets are the whole simplex: there are too few calibration items for this level, or infinite "
-            "scores. They contain every distribution."
+            f"{whole:,} sets are the whole simplex: there are too few calibration items for this "
+            "level, or infinite scores. They contain every distribution."
         )
     bounds = items.queue.entropies
     gap = float(np.nanmax(bounds.lower_gap + bounds.upper_gap, initial=0.0))
     if gap > 0.005:
         found.append(
-            f"Entropies are certified bounds for this score: the aleatoric part may be larger, and the epistemic part "
-            f"smaller, by at most {gap:.2f}."
+            "Entropies are certified bounds for this score: the aleatoric part may be larger, "
+            f"and the epistemic part smaller, by at most {gap:.2f}."
         )
     return found
 
 
 def script_data(
-    items: Items, covered: IntArray, rows: IntArray, paths: Sequence[str] | None, frame: figures.Frame
+    items: Items,
+    covered: IntArray,
+    rows: IntArray,
+    paths: Sequence[str] | None,
+    frame: figures.Frame,
 ) -> str:
     """Return the items as JSON columns for the script; numbers are whole steps, −1 where there is none."""
-    queue, votes = items.queue, items.shown_votes
+    queue = items.queue
+    votes = items.shown_votes
     reasons = list(dict.fromkeys(queue.reason.tolist()))
     known, steps = (votes.shares, COARSE) if votes.counts is None else (votes.counts, 1)
     groups = None if items.groups is None else sorted(set(items.groups))
@@ -295,7 +354,10 @@ def script_data(
         "coarse": COARSE,
         "fine": FINE,
         "steps": figures.STEPS,
-        "map": {"x": [frame.left, frame.width, frame.x[1]], "y": [frame.top, frame.height, frame.y[1]]},
+        "map": {
+            "x": [frame.left, frame.width, frame.x[1]],
+            "y": [frame.top, frame.height, frame.y[1]],
+        },
         "votesName": "votes" if votes is items.votes else "votes in hand",
         "name": [items.names[i] for i in rows],
         "text": None if items.texts is None else [items.texts[i] for i in rows],
@@ -307,14 +369,18 @@ def script_data(
         "epistemic": _steps(queue.epistemic[rows], FINE),
         "width": _steps(items.width[rows], COARSE),
         "predicted": items.sets.center[rows].argmax(axis=1).tolist(),
-        "possible": ["".join("1" if kept else "0" for kept in row) for row in queue.possible[rows].tolist()],
+        "possible": [
+            "".join("1" if kept else "0" for kept in row) for row in queue.possible[rows].tolist()
+        ],
         "center": _steps(items.sets.center[rows], COARSE),
         "lower": _steps(items.lower[rows], COARSE),
         "upper": _steps(items.upper[rows], COARSE),
         "counted": votes.counts is not None,
         "votes": _steps(known[rows], steps) if votes.there.any() else None,
         "groups": groups,
-        "group": None if items.groups is None else _codes(np.array(items.groups, dtype=object)[rows], groups or []),
+        "group": None
+        if items.groups is None
+        else _codes(np.array(items.groups, dtype=object)[rows], groups or []),
         "outlines": None if paths is None else list(paths),
     }
     text = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -329,14 +395,21 @@ def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:
 
 
 def _steps(values: FloatArray, steps: int) -> list[int]:
-    return np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values))).astype(np.int64).ravel().tolist()
+    return (
+        np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values)))
+        .astype(np.int64)
+        .ravel()
+        .tolist()
+    )
 
 
 def provenance(source: Any, items: Items, command: str) -> dict[str, str]:
     """Return what a reader needs to make the page again, by heading."""
     calibration = getattr(source, "calibration_", source)
     votes = items.votes.shares if items.votes.counts is None else items.votes.counts
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")  # sets the time, so that the same data give the same file
+    epoch = os.environ.get(
+        "SOURCE_DATE_EPOCH"
+    )  # sets the time, so that the same data give the same file
     when = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
     found = {
         "made by": command,

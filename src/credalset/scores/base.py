@@ -1,11 +1,12 @@
 """The base class of nonconformity scores.
 
-A score is a frozen dataclass. `Score.__call__` measures how badly a label distribution fits a prediction, and
-`Score.region` returns the credal set of all distributions with a score of at most a threshold: ``score(prediction, λ)
-<= t`` if and only if λ is in ``score.region(prediction, t)``.
+A score is a frozen dataclass. `Score.__call__` measures how badly a label distribution fits a
+prediction, and `Score.region` returns the credal set of all distributions with a score of at most a
+threshold: ``score(prediction, λ) <= t`` if and only if λ is in ``score.region(prediction, t)``.
 
-A new score defines one method, `Score.formula`. Everything else has a default: the regions are level sets of the
-formula, and the best fit is the prediction. Closed forms override the defaults where they are known.
+A new score defines one method, `Score.formula`. Everything else has a default: the regions are
+level sets of the formula, and the best fit is the prediction. Closed forms override the defaults
+where they are known.
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ from credalset.sets.level_set import LevelSet
 #: every registered score, by name; see `credalset.scores.register_score`
 REGISTRY: dict[str, type[Score]] = {}
 
-BLOCK_SIZE = 1 << 15  # entries of predictions scored at a time, so that intermediate arrays stay in cache
+BLOCK_SIZE = (
+    1 << 15
+)  # entries of predictions scored at a time, so that intermediate arrays stay in cache
 
 
 class Score(ABC):
     """A nonconformity score f(x, λ) on the simplex, together with the region {λ : f(x, λ) ≤ t}.
 
-    A score of your own is a subclass, written as a frozen dataclass whose fields are the parameters of the score; see
-    the guide *Write your own score*. To change the formula of an existing score, derive from `Score` and not from that
-    score, because its geometry belongs to its formula.
+    A score of your own is a subclass, written as a frozen dataclass whose fields are the parameters
+    of the score; see the guide *Write your own score*. To change the formula of an existing score,
+    derive from `Score` and not from that score, because its geometry belongs to its formula.
     """
 
     name: ClassVar[str]
-    #: "first": predictions are distributions (N, K). "second": predictions are Dirichlet concentrations (N, K) ≥ 1.
+    #: "first": predictions are distributions (N, K). "second": predictions are Dirichlet
+    #: concentrations (N, K) ≥ 1.
     order: ClassVar[Literal["first", "second"]]
     #: whether f(x, ·) is convex in λ for every prediction
     is_convex: ClassVar[bool] = True
@@ -106,8 +110,8 @@ class Score(ABC):
     def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
         """Compute f on arrays (…, K) of valid predictions and distributions that broadcast against each other: (…).
 
-        The result must not be NaN; ``+inf`` is legal. Use elementwise operations and sums over the last axis, so that
-        ties are exact (see `evaluate_pairs`). Floating-point warnings are off.
+        The result must not be NaN; ``+inf`` is legal. Use elementwise operations and sums over the
+        last axis, so that ties are exact (see `evaluate_pairs`). Floating-point warnings are off.
         """
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
@@ -117,8 +121,8 @@ class Score(ABC):
         """
         if not self.is_convex:
             raise NotImplementedError(
-                f"{type(self).__name__} is not convex, and only convex scores have a default geometry. Define "
-                "geometry(self, prediction, threshold)."
+                f"{type(self).__name__} is not convex, and only convex scores have a default "
+                "geometry. Define geometry(self, prediction, threshold)."
             )
         return LevelSet.build(self, prediction, threshold)
 
@@ -127,8 +131,8 @@ class Score(ABC):
         if self.order == "first" and not isinstance(prediction, PredictionBatch):
             return np.asarray(prediction)
         raise NotImplementedError(
-            f"{type(self).__name__} does not define the distribution that fits a prediction best. Define "
-            "best_fit(self, prediction), which maps predictions to distributions (N, K)."
+            f"{type(self).__name__} does not define the distribution that fits a prediction best. "
+            "Define best_fit(self, prediction), which maps predictions to distributions (N, K)."
         )
 
     def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
@@ -137,24 +141,27 @@ class Score(ABC):
         def one_block(rows: slice) -> FloatArray:
             return self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
 
-        scores = np.asarray(gather_blocks(one_block, len(distribution), row_size(prediction), BLOCK_SIZE))
+        scores = np.asarray(
+            gather_blocks(one_block, len(distribution), row_size(prediction), BLOCK_SIZE)
+        )
         missing = np.isnan(scores)
         if missing.any():
             row = int(missing.argmax())
             raise ValueError(
-                f"the formula of score {self.name!r} is NaN for row {row}, with the label distribution "
-                f"{distribution[row].tolist()}. Return +inf where nothing fits."
+                f"the formula of score {self.name!r} is NaN for row {row}, with the label "
+                f"distribution {distribution[row].tolist()}. Return +inf where nothing fits."
             )
         return scores
 
     def evaluate_pairs(self, prediction: Prediction, points: FloatArray) -> FloatArray:
         """Score valid distributions (N, M, K), or (1, M, K) for all, against each of N valid predictions: (N, M).
 
-        The formula gets Fortran-ordered arrays, for which NumPy adds one class after the other. A score then depends
-        neither on its batch nor on the memory layout of the input: equal inputs tie exactly, as closed conformal sets
-        require.
+        The formula gets Fortran-ordered arrays, for which NumPy adds one class after the other. A
+        score then depends neither on its batch nor on the memory layout of the input: equal inputs
+        tie exactly, as closed conformal sets require.
         """
-        n, m = len(prediction), points.shape[1]
+        n = len(prediction)
+        m = points.shape[1]
         if n == 0 or m == 0:
             return np.empty((n, m))
         if n == 1:  # NumPy sums a single row in another order, so it is scored twice
@@ -187,21 +194,31 @@ class Score(ABC):
 
     def n_classes(self, prediction: Prediction) -> int:
         """Return the number of classes K of valid predictions."""
-        return prediction.n_classes if isinstance(prediction, PredictionBatch) else int(prediction.shape[1])
+        return (
+            prediction.n_classes
+            if isinstance(prediction, PredictionBatch)
+            else int(prediction.shape[1])
+        )
 
     def mean(self, prediction: Prediction) -> FloatArray:
         """Return the expected label distribution under valid predictions, (N, K)."""
         if isinstance(prediction, PredictionBatch):
             return prediction.mean()
-        return np.asarray(prediction if self.order == "first" else prediction / prediction.sum(axis=1, keepdims=True))
+        return np.asarray(
+            prediction
+            if self.order == "first"
+            else prediction / prediction.sum(axis=1, keepdims=True)
+        )
 
-    def check_pairs(self, prediction: Prediction, labels: FloatArray, labels_name: str = "labels") -> None:
+    def check_pairs(
+        self, prediction: Prediction, labels: FloatArray, labels_name: str = "labels"
+    ) -> None:
         """Check that valid predictions and labels describe the same items over the same classes."""
         shape = (len(prediction), self.n_classes(prediction))
         if shape != labels.shape:
             raise ValueError(
-                f"prediction has shape {shape}, but {labels_name} has shape {labels.shape}. Pass one row per item and "
-                "one column per class in both, in the same order."
+                f"prediction has shape {shape}, but {labels_name} has shape {labels.shape}. Pass "
+                "one row per item and one column per class in both, in the same order."
             )
 
     # --- used by noise models, label sets and cross-conformal calibration ---
@@ -213,7 +230,8 @@ class Score(ABC):
         """
         if not self.is_convex:
             raise ValueError(
-                f"the score {self.name!r} is not convex and defines no method largest_above, so its largest score over "
+                f"the score {self.name!r} is not convex and defines no method largest_above, so "
+                "its largest score over "
                 "a set of distributions is unknown. Define the method, or use a convex score."
             )
         spare = np.maximum(1.0 - lower.sum(axis=1), 0.0)
@@ -226,7 +244,9 @@ class Score(ABC):
 
     def largest_score(self, prediction: Prediction) -> FloatArray:
         """Return per prediction the largest score of any distribution, or an upper bound of it; no checks."""
-        return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
+        return self.largest_above(
+            prediction, np.zeros((len(prediction), self.n_classes(prediction)))
+        )
 
     def lipschitz(self, n_classes: int) -> float | None:
         """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x, None if it is unknown."""
@@ -244,7 +264,8 @@ class Score(ABC):
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """Return estimates whose mean over votes drawn from λ is at least f(x, λ) for every λ; None if unknown.
 
-        They may be negative and are at most `largest_score`. The closer the mean is to f, the better.
+        They may be negative and are at most `largest_score`. The closer the mean is to f, the
+        better.
         """
         return None
 
@@ -252,12 +273,16 @@ class Score(ABC):
         """Return one prediction per item that is close to those of several models: by default their mean."""
         return np.mean(models, axis=0)
 
-    def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
+    def enclosing_threshold(
+        self, model: Prediction, center: Prediction, threshold: FloatArray
+    ) -> FloatArray:
         r"""Return t with $\{f(model, \cdot) \le threshold\} \subseteq \{f(center, \cdot) \le t\}$, broadcast."""
         return threshold + self.largest_gap(model, center)
 
     def largest_gap(self, model: Prediction, center: Prediction) -> FloatArray:
         """Return sup over λ of f(center, λ) − f(model, λ), (N,): for a metric the distance of the two."""
         if not self.is_metric:
-            raise NotImplementedError(f"score {self.name!r} is not a metric and does not define largest_gap.")
+            raise NotImplementedError(
+                f"score {self.name!r} is not a metric and does not define largest_gap."
+            )
         return self.evaluate_rows(model, center)

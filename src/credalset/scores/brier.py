@@ -1,8 +1,9 @@
 r"""Weighted squared distance, $f = \sum_k v_k (\lambda_k - g_k)^2$, and the ball it induces.
 
-The member that is best for a utility u is the projection of g + η u / v onto the simplex, λ_k = (g_k + (η u_k − θ) /
-v_k)₊, for the η at which the distance equals the radius. If the classes of a set A gain mass, they share it in inverse
-proportion to v, and each of the others loses min(b / v_k, g_k) for some b.
+The member that is best for a utility u is the projection of g + η u / v onto the simplex, λ_k =
+(g_k + (η u_k − θ) / v_k)₊, for the η at which the distance equals the radius. If the classes of a
+set A gain mass, they share it in inverse proportion to v, and each of the others loses min(b / v_k,
+g_k) for some b.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ DESCENTS = 2  # steps from each start toward a member of small entropy
 class Brier(Score):
     r"""Weighted squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$, between 0 and 2 without weights.
 
-    For votes drawn from λ, the expected Brier score of the prediction is f plus a term that depends on λ only (Brier,
-    1950, Monthly Weather Review 78). For items with at least two votes, f has an unbiased estimate, which
-    `credalset.FewVotes` uses.
+    For votes drawn from λ, the expected Brier score of the prediction is f plus a term that depends
+    on λ only (Brier, 1950, Monthly Weather Review 78). For items with at least two votes, f has an
+    unbiased estimate, which `credalset.FewVotes` uses.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class Brier(Score):
         weights = tuple(as_finite(weight, "weights", minimum=0.0) for weight in self.weights)
         if len(weights) < 2 or min(weights) < 1e-100 or max(weights) > 1e100:
             raise ValueError(
-                f"weights must hold one number from 1e-100 to 1e+100 per class, but is {self.weights!r}. Give a class "
-                "that hardly counts a small positive weight."
+                "weights must hold one number from 1e-100 to 1e+100 per class, but is "
+                f"{self.weights!r}. Give a class that hardly counts a small positive weight."
             )
         object.__setattr__(self, "weights", weights)
 
@@ -77,13 +78,17 @@ class Brier(Score):
     def _check_classes(self, n_classes: int) -> None:
         if self.weights is not None and len(self.weights) != n_classes:
             raise ValueError(
-                f"weights has {len(self.weights)} entries, but the predictions have {n_classes} classes. Pass one "
-                "weight per class."
+                f"weights has {len(self.weights)} entries, but the predictions have {n_classes} "
+                "classes. Pass one weight per class."
             )
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """Return Σ v_k (λ_k − g_k)²."""
-        return np.asarray((self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(axis=-1))
+        return np.asarray(
+            (self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(
+                axis=-1
+            )
+        )
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
         """Return Brier balls."""
@@ -92,10 +97,11 @@ class Brier(Score):
     def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
         r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, with mean f from two votes on.
 
-        A single vote has no unbiased estimate of $\lambda_k^2$; the result is the score of the vote, whose mean is
-        larger than f by Jensen's inequality.
+        A single vote has no unbiased estimate of $\lambda_k^2$; the result is the score of the
+        vote, whose mean is larger than f by Jensen's inequality.
         """
-        weights, votes = self.of_classes(prediction.shape[1]), counts.sum(axis=1, keepdims=True)
+        weights = self.of_classes(prediction.shape[1])
+        votes = counts.sum(axis=1, keepdims=True)
         share = counts / votes
         pairs = np.where(votes > 1, share * (counts - 1.0) / np.maximum(votes - 1.0, 1.0), share**2)
         return np.asarray((pairs - 2.0 * prediction * share + prediction**2) @ weights)
@@ -104,9 +110,13 @@ class Brier(Score):
         """Return twice the two largest weights: f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k)."""
         return 2.0 * float(np.sort(self.of_classes(n_classes))[-2:].sum())
 
-    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+    def enclosing_threshold(
+        self, model: FloatArray, center: FloatArray, threshold: FloatArray
+    ) -> FloatArray:
         """Return (√t + √f(model, center))², by the triangle inequality for the root of f."""
-        grown = (np.sqrt(np.maximum(threshold, 0.0)) + np.sqrt(self.evaluate_rows(model, center))) ** 2
+        grown = (
+            np.sqrt(np.maximum(threshold, 0.0)) + np.sqrt(self.evaluate_rows(model, center))
+        ) ** 2
         return np.where(threshold < 0, threshold, grown)
 
 
@@ -114,7 +124,8 @@ class Brier(Score):
 class BrierBall(Geometry):
     """{λ : Σ v_k (λ_k − center_k)² ≤ radius}.
 
-    All results are exact except the smallest entropy, which is a bracket, and volumes beyond three classes.
+    All results are exact except the smallest entropy, which is a bracket, and volumes beyond three
+    classes.
     """
 
     shape: ClassVar[str] = "Brier ball"
@@ -144,25 +155,31 @@ class BrierBall(Geometry):
 
         def one_block(rows: slice) -> FloatArray:
             g = self.center[rows]
-            return np.minimum(g + Gains.of(g, v).within(self.radius[rows], room, g * v, self.n_classes), 1.0)
+            return np.minimum(
+                g + Gains.of(g, v).within(self.radius[rows], room, g * v, self.n_classes), 1.0
+            )
 
         return np.maximum(lower, 0.0), gather_blocks(one_block, len(self), self.n_classes, BLOCK)
 
     def entropies(self) -> Entropies:
         """Return the exact largest entropy and a bracket of the smallest.
 
-        With equal weights, the sum of the j largest entries of a member is at most the largest sum of the j largest
-        classes, because entries ordered as those of the centre are nearer to it. The increments of these sums majorise
-        every member. Duality gives another lower bound, for any weights.
+        With equal weights, the sum of the j largest entries of a member is at most the largest sum
+        of the j largest classes, because entries ordered as those of the centre are nearer to it.
+        The increments of these sums majorise every member. Duality gives another lower bound, for
+        any weights.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
-            part, v = self[rows], np.array(self.weights)
+            part = self[rows]
+            v = np.array(self.weights)
             most = entropy_of_valid(_flattest(part.center, part.radius, v))
             lower, upper = part.envelope()
-            least, likely = np.zeros(len(part)), upper
+            least = np.zeros(len(part))
+            likely = upper
             if np.ptp(v) == 0.0:
-                least, likely = entropy_of_valid(_largest_increments(part.center, part.radius, v)), part.center
+                least = entropy_of_valid(_largest_increments(part.center, part.radius, v))
+                likely = part.center
             found, member = part._smallest_found(likely.argmax(axis=1))
             bound = _dual_bound(part.center, part.radius, v, member, lower, upper)
             return np.maximum(least, bound), found, most
@@ -172,13 +189,15 @@ class BrierBall(Geometry):
 
     def _smallest_found(self, top: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the smallest entropy of a few members, and its member, by minimising linearisations of the entropy."""
-        found, member = np.full(len(self), np.inf), self.center
+        found = np.full(len(self), np.inf)
+        member = self.center
         for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
             for _ in range(DESCENTS):
                 point = self.support(slope)[1]
                 entropy = entropy_of_valid(point)
                 member = np.where((entropy < found)[:, None], point, member)
-                found, slope = np.minimum(found, entropy), np.log(np.maximum(point, 1e-300))
+                found = np.minimum(found, entropy)
+                slope = np.log(np.maximum(point, 1e-300))
         return found, member
 
     def mode_radius(self) -> FloatArray:
@@ -191,9 +210,14 @@ class BrierBall(Geometry):
         """Return the distance to the surface, as the root of f is linear along a ray, or to the edge of the simplex."""
         speed = np.sqrt(directions**2 @ np.array(self.weights))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.minimum(np.sqrt(self.radius)[:, None] / speed, edge_distance(self.center[:, None], directions))
+            return np.minimum(
+                np.sqrt(self.radius)[:, None] / speed,
+                edge_distance(self.center[:, None], directions),
+            )
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the area of an ellipse cut by a triangle for three classes, which is exact."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
@@ -202,14 +226,16 @@ class BrierBall(Geometry):
         return np.minimum(value, 0.0), np.zeros(len(self)), "exact"
 
 
-def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: FloatArray) -> FloatArray:
+def _projection(
+    center: FloatArray, radius: FloatArray, v: FloatArray, utility: FloatArray
+) -> FloatArray:
     r"""Return the best members (N, K) for utilities.
 
-    With the positive classes ("in") and those at zero ("out"), the squared distance is $a + b \eta^2$, $a = \sum_{out}
-    v g^2 + (\sum_{out} g)^2 / S$, $b = \sum_{in} (u - \bar u)^2 / v$, $S = \sum_{in} 1 / v$. A class at zero stays
-    there as η grows, so the step computed with too many positive classes is too short, and every class that it makes
-    negative is at zero in the solution. Setting these to zero until none is negative yields the solution (Michelot,
-    1986).
+    With the positive classes ("in") and those at zero ("out"), the squared distance is $a + b
+    \eta^2$, $a = \sum_{out} v g^2 + (\sum_{out} g)^2 / S$, $b = \sum_{in} (u - \bar u)^2 / v$, $S =
+    \sum_{in} 1 / v$. A class at zero stays there as η grows, so the step computed with too many
+    positive classes is too short, and every class that it makes negative is at zero in the
+    solution. Setting these to zero until none is negative yields the solution (Michelot, 1986).
     """
     depth = utility - utility.max(axis=1, keepdims=True)
     slope = depth / np.where(depth.min(axis=1) < 0, -depth.min(axis=1), 1.0)[:, None]
@@ -220,7 +246,8 @@ def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: 
     todo = np.flatnonzero((point - center) ** 2 @ v > radius)
     kept = np.ones((len(todo), len(v)), dtype=bool)
     while len(todo):
-        g, u = center[todo], slope[todo]
+        g = center[todo]
+        u = slope[todo]
         room = kept / v
         total = room.sum(axis=1)
         rise = kept * (u - ((room * u).sum(axis=1) / total)[:, None])
@@ -231,15 +258,17 @@ def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: 
         moved = kept * (g + room * (share[:, None] + step[:, None] * rise))
         done = (moved >= 0).all(axis=1)
         point[todo[done]] = moved[done]
-        todo, kept = todo[~done], (kept & (moved > 0))[~done]
+        todo = todo[~done]
+        kept = (kept & (moved > 0))[~done]
     return point
 
 
 class Gains(NamedTuple):
     """Tables for the gain of sets of classes when each of the others loses min(b / v_k, g_k).
 
-    Classes reach zero in the order of their prices v g. Column j of the arrays (n, K + 1) is for the price b of the
-    j-th class: the sums of g and v g² over the j classes at zero, and Σ 1 / v of the others.
+    Classes reach zero in the order of their prices v g. Column j of the arrays (n, K + 1) is for
+    the price b of the j-th class: the sums of g and v g² over the j classes at zero, and Σ 1 / v of
+    the others.
     """
 
     price: FloatArray
@@ -251,35 +280,47 @@ class Gains(NamedTuple):
     def of(center: FloatArray, v: FloatArray) -> Gains:
         """Sort the classes by price."""
         order = np.argsort(center * v, axis=1)
-        g, weight, table = np.take_along_axis(center, order, axis=1), v[order], np.zeros((4, len(center), len(v) + 1))
+        g = np.take_along_axis(center, order, axis=1)
+        weight = v[order]
+        table = np.zeros((4, len(center), len(v) + 1))
         table[0, :, 1:] = g * weight
         np.cumsum(g, axis=1, out=table[1, :, 1:])
         np.cumsum(weight * g * g, axis=1, out=table[2, :, 1:])
         table[3, :, -2::-1] = np.cumsum(1.0 / weight[:, ::-1], axis=1)
         return Gains(*table)
 
-    def within(self, radius: FloatArray, room: FloatArray, price: FloatArray, most: int | IntArray) -> FloatArray:
+    def within(
+        self, radius: FloatArray, room: FloatArray, price: FloatArray, most: int | IntArray
+    ) -> FloatArray:
         """Return the largest gains (n, C) of sets of classes with Σ 1 / v = ``room``, each of the price ``price``.
 
-        At most ``most`` classes are at zero. The cost rises with b, which is found by binary search among the prices
-        and a quadratic equation.
+        At most ``most`` classes are at zero. The cost rises with b, which is found by binary search
+        among the prices and a quadratic equation.
         """
         n, size = self.price.shape
-        row, r, count = size * np.arange(n)[:, None], radius[:, None], np.zeros((n, np.size(room)), dtype=np.int64)
+        row = size * np.arange(n)[:, None]
+        r = radius[:, None]
+        count = np.zeros((n, np.size(room)), dtype=np.int64)
         for step in 2 ** np.arange(size.bit_length())[::-1]:
             trial = np.minimum(count + step, most)
-            b, rest = self.price.take(row + trial), self.room.take(row + trial)
+            b = self.price.take(row + trial)
+            rest = self.room.take(row + trial)
             own = np.minimum(b, price) * room
             gain = self.mass.take(row + trial) + b * rest - own
             cost = (gain**2 - own**2) / room + self.squares.take(row + trial) + b * b * rest
             count = np.where(cost <= r, trial, count)
-        inside = price <= self.price.take(row + count)  # the tables count the gaining class as one at zero
+        inside = price <= self.price.take(
+            row + count
+        )  # the tables count the gaining class as one at zero
         own = np.where(inside, price, 0.0) * room
-        at_zero, squares = self.mass.take(row + count) - own, self.squares.take(row + count) - own**2 / room
+        at_zero = self.mass.take(row + count) - own
+        squares = self.squares.take(row + count) - own**2 / room
         rest = np.maximum(self.room.take(row + count) - np.where(inside, 0.0, room), 0.0)
         left = r - squares - at_zero**2 / room
         # gain = at_zero + rest·b with gain² / room + squares + rest·b² = r
-        more = np.sqrt(np.maximum((at_zero * rest / room) ** 2 + (rest / room + 1.0) * rest * left, 0.0))
+        more = np.sqrt(
+            np.maximum((at_zero * rest / room) ** 2 + (rest / room + 1.0) * rest * left, 0.0)
+        )
         return at_zero + np.maximum(more - at_zero * rest / room, 0.0) / (rest / room + 1.0)
 
 
@@ -294,29 +335,42 @@ def _largest_increments(center: FloatArray, radius: FloatArray, v: FloatArray) -
 
 
 def _dual_bound(
-    center: FloatArray, radius: FloatArray, v: FloatArray, member: FloatArray, lower: FloatArray, upper: FloatArray
+    center: FloatArray,
+    radius: FloatArray,
+    v: FloatArray,
+    member: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
 ) -> FloatArray:
     r"""Return a lower bound on the smallest entropy, (N,), by duality.
 
-    For any ν ≥ 0 and τ no member has less than $\sum_k \min_\lambda \phi_k(\lambda) - \nu r - \tau$ with $\phi_k =
-    -\lambda \log \lambda + \nu v_k (\lambda - g_k)^2 + \tau \lambda$ between the envelopes. Each φ is concave up to 1
-    / 2νv and convex beyond, so its minimum is at an end or where it is stationary in the convex part. The first
-    multipliers make a member of small entropy nearly stationary; Newton's method improves them.
+    For any ν ≥ 0 and τ no member has less than $\sum_k \min_\lambda \phi_k(\lambda) - \nu r - \tau$
+    with $\phi_k = -\lambda \log \lambda + \nu v_k (\lambda - g_k)^2 + \tau \lambda$ between the
+    envelopes. Each φ is concave up to 1 / 2νv and convex beyond, so its minimum is at an end or
+    where it is stationary in the convex part. The first multipliers make a member of small entropy
+    nearly stationary; Newton's method improves them.
     """
-    slope, logs = 2.0 * v * (member - center), np.log(np.maximum(member, 1e-300)) + 1.0
-    x, y = (slope - (member * slope).sum(axis=1, keepdims=True)), (logs - (member * logs).sum(axis=1, keepdims=True))
-    nu = np.maximum((member * x * y).sum(axis=1) / np.maximum((member * x * x).sum(axis=1), 1e-300), 1e-9)
+    slope = 2.0 * v * (member - center)
+    logs = np.log(np.maximum(member, 1e-300)) + 1.0
+    x = slope - (member * slope).sum(axis=1, keepdims=True)
+    y = logs - (member * logs).sum(axis=1, keepdims=True)
+    nu = np.maximum(
+        (member * x * y).sum(axis=1) / np.maximum((member * x * x).sum(axis=1), 1e-300), 1e-9
+    )
     tau = (member * (logs - nu[:, None] * slope)).sum(axis=1)
     best = np.zeros(len(center))
     for _ in range(DUAL_STEPS):
-        pull, t = 2.0 * nu[:, None] * v, tau[:, None]
+        pull = 2.0 * nu[:, None] * v
+        t = tau[:, None]
         turn = np.minimum((1.0 + 1e-9) / pull, 1.0)
         point = np.maximum(upper, turn)
         for _ in range(6):  # Newton's method from the right along a convex slope does not overshoot
             slope = pull * (point - center) + t - np.log(point) - 1.0
             point = np.maximum(point - slope / np.maximum(pull - 1.0 / point, 1e-9), turn)
         slope = pull * (point - center) + t - np.log(point) - 1.0
-        slack = np.maximum(slope * (point - turn), -slope * (upper - point))  # bound of the remaining error
+        slack = np.maximum(
+            slope * (point - turn), -slope * (upper - point)
+        )  # bound of the remaining error
         inside = (point > lower) & (point < upper)
         point = np.clip(point, lower, upper)
         ends = np.stack([lower, upper, point])
@@ -326,24 +380,35 @@ def _dual_bound(
         # Newton's method on the multipliers: the classes at a stationary point move with them.
         chosen = values.argmin(axis=0)
         point = np.take_along_axis(ends, chosen[None], axis=0)[0]
-        give = np.where((chosen == 2) & inside, 1.0 / np.maximum(pull - 1.0 / np.maximum(point, 1e-12), 1e-6), 0.0)
-        slope, excess, miss = 2.0 * v * (point - center), point.sum(axis=1) - 1.0, (point - center) ** 2 @ v - radius
-        a, b, c = give.sum(axis=1), (give * slope).sum(axis=1), (give * slope**2).sum(axis=1)
+        give = np.where(
+            (chosen == 2) & inside,
+            1.0 / np.maximum(pull - 1.0 / np.maximum(point, 1e-12), 1e-6),
+            0.0,
+        )
+        slope = 2.0 * v * (point - center)
+        excess = point.sum(axis=1) - 1.0
+        miss = (point - center) ** 2 @ v - radius
+        a = give.sum(axis=1)
+        b = (give * slope).sum(axis=1)
+        c = (give * slope**2).sum(axis=1)
         det = np.maximum(a * c - b * b, 1e-12 * a * c + 1e-300)
         dnu = (a * miss - b * excess) / det
         step = np.minimum(1.0, 0.5 * nu / np.maximum(np.abs(dnu), 1e-300))
-        nu, tau = nu + step * dnu, tau + step * (c * excess - b * miss) / det
+        nu = nu + step * dnu
+        tau = tau + step * (c * excess - b * miss) / det
     return best
 
 
 def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
     r"""Return the members of largest entropy, (N, K).
 
-    The uniform distribution if it is a member. Otherwise $\log \lambda_k + 2 \nu v_k (\lambda_k - g_k) = \tau$, so
-    $\lambda_k = \omega(\log 2 \nu v_k + 2 \nu v_k g_k + \tau) / 2 \nu v_k$ with Wright's omega: a root in τ for the
-    sum, nested in one in x = −log ν for the distance, which rises with x.
+    The uniform distribution if it is a member. Otherwise $\log \lambda_k + 2 \nu v_k (\lambda_k -
+    g_k) = \tau$, so $\lambda_k = \omega(\log 2 \nu v_k + 2 \nu v_k g_k + \tau) / 2 \nu v_k$ with
+    Wright's omega: a root in τ for the sum, nested in one in x = −log ν for the distance, which
+    rises with x.
     """
-    g, weight = np.ascontiguousarray(center.T), v[:, None]
+    g = np.ascontiguousarray(center.T)
+    weight = v[:, None]
     point = np.full_like(g, 1.0 / len(v))
     far_off = (weight * (point - g) ** 2).sum(axis=0)
     far = far_off > radius
@@ -351,14 +416,20 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
     point[:, far & tiny] = g[:, far & tiny]
     rows = np.flatnonzero(far & ~tiny)
     g, r, tau = g[:, rows], radius[rows], np.log(g[:, rows].max(axis=0))
-    # In a small ball λ − g ≈ (mean log g − log g) / 2νv; in a large one the distance tends to that of the uniform.
+    # In a small ball λ − g ≈ (mean log g − log g) / 2νv; in a large one the distance tends to that
+    # of the uniform.
     logs = np.log(np.maximum(g, 0.05 / len(v)))
-    spread, limit = ((logs - logs.mean(axis=0)) ** 2 / weight).sum(axis=0), far_off[rows]
+    spread = ((logs - logs.mean(axis=0)) ** 2 / weight).sum(axis=0)
+    limit = far_off[rows]
     start = -np.log(np.maximum(0.5 * np.sqrt(spread / limit) * (np.sqrt(limit / r) - 1.0), 1e-12))
 
-    def curve(x: FloatArray, g: FloatArray, r: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def curve(
+        x: FloatArray, g: FloatArray, r: FloatArray, tau: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         nu = np.exp(-x)
-        found, tau[:] = _tilted(g, 2.0 * nu * weight, tau)  # the next root in τ starts from this one
+        found, tau[:] = _tilted(
+            g, 2.0 * nu * weight, tau
+        )  # the next root in τ starts from this one
         gap = 2.0 * weight * (found - g)
         inertia = found / (1.0 + 2.0 * nu * weight * found)
         mean = (inertia * gap).sum(axis=0) / inertia.sum(axis=0)
@@ -387,23 +458,33 @@ def _tilted(g: FloatArray, pull: FloatArray, tau: FloatArray) -> tuple[FloatArra
 def _ellipse_share(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
     """Return the share of the triangle of three classes that the ellipse covers, (N,).
 
-    In coordinates (λ_1 − g_1, λ_2 − g_2) the distance is |M x|², so y = M x turns the ellipse into a circle and the
-    simplex into another triangle. Seen from the centre, the part of the circle before each side consists of sectors,
-    where the side lies outside, and of a triangle, where it lies inside.
+    In coordinates (λ_1 − g_1, λ_2 − g_2) the distance is |M x|², so y = M x turns the ellipse into
+    a circle and the simplex into another triangle. Seen from the centre, the part of the circle
+    before each side consists of sectors, where the side lies outside, and of a triangle, where it
+    lies inside.
     """
     a, b, c = v
-    matrix, root = np.linalg.cholesky(np.array([[a + c, c], [c, b + c]])).T, np.sqrt(np.where(radius > 0, radius, 1.0))
+    matrix = np.linalg.cholesky(np.array([[a + c, c], [c, b + c]])).T
+    root = np.sqrt(np.where(radius > 0, radius, 1.0))
     corners = ((np.eye(3) - center[:, None])[..., :2] @ matrix.T) / root[:, None, None]
     area = np.zeros(len(center))
     for k in range(3):
-        start, end = corners[:, k], corners[:, (k + 1) % 3]
+        start = corners[:, k]
+        end = corners[:, (k + 1) % 3]
         along = (end - start) / np.hypot(*(end - start).T)[:, None]
         height = np.abs(start[:, 0] * along[:, 1] - start[:, 1] * along[:, 0])
-        first, last = (start * along).sum(axis=1), (end * along).sum(axis=1)  # positions, from the foot of the height
+        # positions, from the foot of the height
+        first = (start * along).sum(axis=1)
+        last = (end * along).sum(axis=1)
         half = np.sqrt(np.maximum(1.0 - height**2, 0.0))
-        low, high = np.clip(first, -half, half), np.clip(last, -half, half)  # the part of the side in the disc
+        # the part of the side in the disc
+        low = np.clip(first, -half, half)
+        high = np.clip(last, -half, half)
         sector = (
-            np.arctan2(low, height) - np.arctan2(first, height) + np.arctan2(last, height) - np.arctan2(high, height)
+            np.arctan2(low, height)
+            - np.arctan2(first, height)
+            + np.arctan2(last, height)
+            - np.arctan2(high, height)
         )
         outside = np.arctan2(last, height) - np.arctan2(first, height)
         area += np.where(height < 1.0, 0.5 * height * (high - low) + 0.5 * sector, 0.5 * outside)

@@ -1,8 +1,8 @@
 r"""Scores of predicted Dirichlet densities, and the reverse-KL balls they induce.
 
-With concentrations θ ≥ 1, excess a = θ − 1, weight W = Σ a and mode m = a / W, the density satisfies
-$p(\lambda) = p(m) \exp(-W \, \mathrm{KL}(m \| \lambda))$: its level sets are reverse-KL balls around the mode. The
-density is uniform for W = 0.
+With concentrations θ ≥ 1, excess a = θ − 1, weight W = Σ a and mode m = a / W, the density
+satisfies $p(\lambda) = p(m) \exp(-W \, \mathrm{KL}(m \| \lambda))$: its level sets are reverse-KL
+balls around the mode. The density is uniform for W = 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from credalset.sets.roots import bisect
 ComplexArray = NDArray[np.complex128]
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-N_NODES = 32  # of the integral for the volume; the error is 5e-13 for 24 nodes, and at rounding for 32
+N_NODES = (
+    32  # of the integral for the volume; the error is 5e-13 for 24 nodes, and at rounding for 32
+)
 
 
 def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -84,11 +86,12 @@ def _log_peak(excess: FloatArray) -> FloatArray:
 class RelativeLikelihood(DirichletScore):
     r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
 
-    Here p is the density of the Dirichlet distribution with predicted concentrations θ, and m is its mode. The paper's
-    score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It is an increasing
-    function of f, so the sets are the same. In floating point it equals 1 for f ≥ 37: sharp predictions would tie, and
-    their sets would be the whole simplex. f is zero at the mode m and unbounded. For all-ones concentrations every
-    distribution has score 0.
+    Here p is the density of the Dirichlet distribution with predicted concentrations θ, and m is
+    its mode. The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which
+    `as_published` returns. It is an increasing function of f, so the sets are the same. In floating
+    point it equals 1 for f ≥ 37: sharp predictions would tie, and their sets would be the whole
+    simplex. f is zero at the mode m and unbounded. For all-ones concentrations every distribution
+    has score 0.
 
     Examples
     --------
@@ -120,9 +123,9 @@ class RelativeLikelihood(DirichletScore):
 class NegativeLogDensity(DirichletScore):
     r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet distribution.
 
-    Sets of highest density have the smallest average volume if the predicted density is correct (Sadinle, Lei and
-    Wasserman, 2019): sets are small for concentrated predictions and large for flat ones. The set is empty if the
-    density is nowhere as large as exp(−threshold).
+    Sets of highest density have the smallest average volume if the predicted density is correct
+    (Sadinle, Lei and Wasserman, 2019): sets are small for concentrated predictions and large for
+    flat ones. The set is empty if the density is nowhere as large as exp(−threshold).
 
     Examples
     --------
@@ -139,7 +142,8 @@ class NegativeLogDensity(DirichletScore):
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> Geometry:
         """Return reverse-KL balls of radius (t + log p(m)) / W."""
-        # Adding −log p(m) rounds the score: drops up to half a unit of its last place above t + log p(m) are members.
+        # Adding −log p(m) rounds the score: drops up to half a unit of its last place above t + log
+        # p(m) are members.
         rounding = 0.5 * np.spacing(np.minimum(np.abs(threshold), 1e300))
         drop = threshold - self.evaluate_rows(prediction, self.best_fit(prediction)) + rounding
         return self._ball(prediction, drop)
@@ -172,7 +176,9 @@ class ReverseKullbackLeiblerBall(PowerBall):
         with np.errstate(all="ignore"):
             ratio = point / center
             excess = ratio - 1.0
-            terms = center * (excess - np.where(np.abs(excess) < 0.1, np.log1p(excess), np.log(ratio)))
+            terms = center * (
+                excess - np.where(np.abs(excess) < 0.1, np.log1p(excess), np.log(ratio))
+            )
             return np.where(center > TINIEST, terms, point).sum(axis=0)
 
     @staticmethod
@@ -183,11 +189,13 @@ class ReverseKullbackLeiblerBall(PowerBall):
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """Solve d(m_k ‖ λ_k) = r, as for a fixed λ_k the other classes stay in proportion.
 
-        With λ_k = m_k exp(−s) for the lower end and 1 − λ_k = (1 − m_k) exp(−s) for the upper, s is `log_shrinkage`.
+        With λ_k = m_k exp(−s) for the lower end and 1 − λ_k = (1 − m_k) exp(−s) for the upper, s is
+        `log_shrinkage`.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
-            m, radius = self.center[rows], self.radius[rows, None]
+            m = self.center[rows]
+            radius = self.radius[rows, None]
             rest = 1.0 - m
             upper = m - rest * np.expm1(-log_shrinkage(rest, m, radius))
             return m * np.exp(-log_shrinkage(m, rest, radius)), np.minimum(upper, 1.0)
@@ -207,7 +215,9 @@ class ReverseKullbackLeiblerBall(PowerBall):
             total = np.take_along_axis(costs, size, axis=1) + xlog1py(1.0 + shifted, shifted)
             return largest * np.maximum(total - (size + 1) * xlog1py(1.0 + average, average), 0.0)
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the logarithm of the share of the simplex, exact for any number of classes."""
         if self.n_classes == 2:
             return super().log_volume(generator, n_rays)
@@ -224,8 +234,8 @@ class ReverseKullbackLeiblerBall(PowerBall):
 def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArray:
     """Return s ≥ 0 with d(a ‖ a exp(−s)) = radius, d the binary KL divergence and b = 1 − a; the radius for b = 0.
 
-    F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, about (a/2b) s² for small and a s + b log b for large s.
-    The start combines both; about two Householder steps of order four follow.
+    F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, about (a/2b) s² for small and a s +
+    b log b for large s. The start combines both; about two Householder steps of order four follow.
     """
     with np.errstate(all="ignore"):
         a, b = np.where(a > TINIEST, a, 1.0), np.where(a > TINIEST, b, 0.0)
@@ -253,13 +263,15 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
 def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the logarithm of the share of the simplex with KL(m ‖ λ) ≤ r, for r > 0.
 
-    For λ uniform on the simplex, D = KL(m ‖ λ) = −H(m) − Σ m_k log λ_k has the Laplace transform of a Dirichlet moment,
+    For λ uniform on the simplex, D = KL(m ‖ λ) = −H(m) − Σ m_k log λ_k has the Laplace transform of
+    a Dirichlet moment,
 
         E[exp(−s D)] = exp(s H(m)) Γ(K) Π Γ(1 + s m_k) / Γ(K + s),
 
-    and P(D ≤ r) is its Bromwich integral (1/2πi) ∫ exp(s r) E[exp(−s D)] ds / s. All singularities are on s ≤ 0, so the
-    path can be a hyperbola through the saddle point that bends to the left. There the integrand does not oscillate, and
-    the trapezoidal rule converges geometrically. `_gamma_excess` avoids the cancellation between s H(m) and log Γ.
+    and P(D ≤ r) is its Bromwich integral (1/2πi) ∫ exp(s r) E[exp(−s D)] ds / s. All singularities
+    are on s ≤ 0, so the path can be a hyperbola through the saddle point that bends to the left.
+    There the integrand does not oscillate, and the trapezoidal rule converges geometrically.
+    `_gamma_excess` avoids the cancellation between s H(m) and log Γ.
     """
     saddle = _saddle(center, radius)
     reach = 1.5 * saddle  # matches the curvature of the path of steepest descent of e^s s^(−a)
@@ -286,8 +298,10 @@ def _log_transform(center: FloatArray, radius: FloatArray, s: ComplexArray) -> C
 
 def _gamma_excess(z: ComplexArray) -> ComplexArray:
     """Return log Γ(1 + z) − z log z + z, zero at z = 0."""
-    result, size = np.zeros_like(z), np.abs(z)
-    far, near = size >= 10.0, (size < 10.0) & (size > 0.0)
+    result = np.zeros_like(z)
+    size = np.abs(z)
+    far = size >= 10.0
+    near = (size < 10.0) & (size > 0.0)
     w = 1.0 / z[far]
     series = np.zeros_like(w)
     for coefficient in reversed(STIRLING):
@@ -307,8 +321,15 @@ def _saddle(center: FloatArray, radius: FloatArray) -> FloatArray:
 
     def is_right(log_s: FloatArray) -> BoolArray:
         s = np.exp(log_s)[:, None]
-        decay = 1.0 + (s / (s + order)).sum(axis=1) + elasticity(s[:, 0]) - elasticity(s * center).sum(axis=1)
+        decay = (
+            1.0
+            + (s / (s + order)).sum(axis=1)
+            + elasticity(s[:, 0])
+            - elasticity(s * center).sum(axis=1)
+        )
         return np.asarray(s[:, 0] * radius >= decay)
 
-    low, high = bisect(is_right, -np.log(radius), np.log(center.shape[1] + 0.5) - np.log(radius), steps=10)
+    low, high = bisect(
+        is_right, -np.log(radius), np.log(center.shape[1] + 0.5) - np.log(radius), steps=10
+    )
     return np.asarray(np.exp(0.5 * (low + high)))

@@ -18,8 +18,8 @@ from credalset.scores.registry import register_score
 class Hellinger(Score):
     r"""Squared Hellinger distance $f = 1 - \sum_k \sqrt{\lambda_k g_k}$, between 0 and 1.
 
-    Unlike the Kullback–Leibler divergence it is finite for every λ. It is half the squared Euclidean distance between
-    the square roots of the probabilities.
+    Unlike the Kullback–Leibler divergence it is finite for every λ. It is half the squared
+    Euclidean distance between the square roots of the probabilities.
 
     Examples
     --------
@@ -42,7 +42,9 @@ class Hellinger(Score):
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         r"""Return the largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$, the norm of the positive terms."""
-        return np.asarray(np.sqrt((np.maximum(np.sqrt(model) - np.sqrt(center), 0.0) ** 2).sum(axis=-1)))
+        return np.asarray(
+            np.sqrt((np.maximum(np.sqrt(model) - np.sqrt(center), 0.0) ** 2).sum(axis=-1))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +71,13 @@ class HellingerBall(PowerBall):
         """
         angle = np.arcsin(np.sqrt(np.minimum(self.center, 1.0)))
         reach = 2.0 * np.arcsin(np.sqrt(0.5 * np.minimum(self.radius, 1.0)))[:, None]
-        return np.sin(np.maximum(angle - reach, 0.0)) ** 2, np.sin(np.minimum(angle + reach, 0.5 * np.pi)) ** 2
+        return np.sin(np.maximum(angle - reach, 0.0)) ** 2, np.sin(
+            np.minimum(angle + reach, 0.5 * np.pi)
+        ) ** 2
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Integrate over the angle for three classes; the error is the difference to half as many angles."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
@@ -81,7 +87,9 @@ class HellingerBall(PowerBall):
         with np.errstate(divide="ignore", invalid="ignore"):
             squares = self._ray_length(np.repeat(plane[None], len(self), axis=0)) ** 2
             # The plane's unit is √2, in which the triangle has the area √3 / 4.
-            area, half = (np.pi * part.mean(axis=1) / np.sqrt(3.0) for part in (squares, squares[:, ::2]))
+            area, half = (
+                np.pi * part.mean(axis=1) / np.sqrt(3.0) for part in (squares, squares[:, ::2])
+            )
             return np.log(area), np.nan_to_num(np.abs(area - half) / area), "estimate"
 
     def mode_radius(self) -> FloatArray:

@@ -1,8 +1,9 @@
 r"""Probability intervals with predicted half-widths above and below the predicted probabilities.
 
-The sets are the probability intervals of de Campos, Huete and Moral (1994): the intersection of a box and the simplex,
-the largest sets with given envelopes. All results follow from the largest changes of each class, down and up, which
-are limited by its side, by its probability and by the changes of the other classes.
+The sets are the probability intervals of de Campos, Huete and Moral (1994): the intersection of a
+box and the simplex, the largest sets with given envelopes. All results follow from the largest
+changes of each class, down and up, which are limited by its side, by its probability and by the
+changes of the other classes.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ DRAWS_PER_RAY = 16  # of a volume estimate
 class IntervalPrediction(PredictionBatch):
     """Predicted distributions and intervals around them, for the score `Intervals`.
 
-    ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: distributions,
-    half-widths below, half-widths above.
+    ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals`
+    returns: distributions, half-widths below, half-widths above.
 
     Parameters
     ----------
@@ -81,17 +82,18 @@ class IntervalPrediction(PredictionBatch):
 class Intervals(Score):
     r"""Largest difference over its half-width, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
-    The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class. The sets are
-    probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.
+    The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class.
+    The sets are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class,
+    within the simplex.
 
-    Predictions are an `IntervalPrediction` or an array (N, 3, K) of distributions, half-widths below and half-widths
-    above, as `IntervalNetwork` predicts them. Plain distributions (N, K) have half-widths 1, and f is then the largest
-    difference.
+    Predictions are an `IntervalPrediction` or an array (N, 3, K) of distributions, half-widths
+    below and half-widths above, as `IntervalNetwork` predicts them. Plain distributions (N, K) have
+    half-widths 1, and f is then the largest difference.
 
     References
     ----------
-    de Campos, Huete and Moral (1994), Probability intervals: a tool for uncertain reasoning. International Journal of
-    Uncertainty, Fuzziness and Knowledge-Based Systems 2.
+    de Campos, Huete and Moral (1994), Probability intervals: a tool for uncertain reasoning.
+    International Journal of Uncertainty, Fuzziness and Knowledge-Based Systems 2.
 
     Examples
     --------
@@ -122,17 +124,17 @@ class Intervals(Score):
             array = as_numbers(prediction, name)
             if array.shape[1] != 3:
                 raise ValueError(
-                    f"{name} must hold intervals of shape (N, 3, K), that is distributions, half-widths below and "
-                    f"half-widths above, but has shape {array.shape}."
+                    f"{name} must hold intervals of shape (N, 3, K), that is distributions, "
+                    f"half-widths below and half-widths above, but has shape {array.shape}."
                 )
             prediction = IntervalPrediction(*(np.ascontiguousarray(array[:, i]) for i in range(3)))
         rows = super().check_prediction(prediction.distributions, name, n_classes)
         for sides in (prediction.below, prediction.above):
             if sides.shape != rows.shape or not (np.isfinite(sides).all() and (sides > 0).all()):
                 raise ValueError(
-                    f"{name} must have finite half-widths above 0 for each of its {rows.shape[0]} items and "
-                    f"{rows.shape[1]} classes, but their shape is {sides.shape}, the smallest "
-                    f"{sides.min(initial=np.inf):.4g}."
+                    f"{name} must have finite half-widths above 0 for each of its {rows.shape[0]} "
+                    f"items and {rows.shape[1]} classes, but their shape is {sides.shape}, the "
+                    f"smallest {sides.min(initial=np.inf):.4g}."
                 )
         return IntervalPrediction(rows, prediction.below, prediction.above)
 
@@ -154,8 +156,8 @@ class Intervals(Score):
 class IntervalSet(Geometry):
     """{λ : center − radius · below ≤ λ ≤ center + radius · above}.
 
-    All results are exact except the smallest entropy beyond four classes, which is a bracket, and volumes for which
-    neither formula is precise enough.
+    All results are exact except the smallest entropy beyond four classes, which is a bracket, and
+    volumes for which neither formula is precise enough.
     """
 
     shape: ClassVar[str] = "probability interval"
@@ -173,7 +175,9 @@ class IntervalSet(Geometry):
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return the largest difference relative to its side, (N, M)."""
         gap = points - self.center[:, None]
-        return np.asarray(np.maximum(gap / self.above[:, None], -gap / self.below[:, None]).max(axis=2))
+        return np.asarray(
+            np.maximum(gap / self.above[:, None], -gap / self.below[:, None]).max(axis=2)
+        )
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the intervals that members attain."""
@@ -187,23 +191,31 @@ class IntervalSet(Geometry):
     def entropies(self) -> Entropies:
         r"""Return the exact largest entropy and a bracket of the smallest.
 
-        The entropy of each class, $h(\lambda_k)$, lies above its chord between the ends, so the smallest sum of chords
-        is a lower bound. At its minimiser all classes but one are at an end, where the bound is tight. Majorisation
-        gives another bound.
+        The entropy of each class, $h(\lambda_k)$, lies above its chord between the ends, so the
+        smallest sum of chords is a lower bound. At its minimiser all classes but one are at an end,
+        where the bound is tight. Majorisation gives another bound.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
             lower, upper = (end[rows] for end in ends)
             width = upper - lower
-            slope = np.divide(entr(upper) - entr(lower), width, out=np.zeros_like(width), where=width > 0)
+            slope = np.divide(
+                entr(upper) - entr(lower), width, out=np.zeros_like(width), where=width > 0
+            )
             value, point = box.support(lower, upper, -slope)
-            least = np.maximum((entr(lower) - slope * lower).sum(axis=1) - value, box.majorization_bound(lower, upper))
+            least = np.maximum(
+                (entr(lower) - slope * lower).sum(axis=1) - value,
+                box.majorization_bound(lower, upper),
+            )
             found = entropy_of_valid(point)
             if self.n_classes <= MAX_LISTED:
                 corners, there = _corners(lower, upper)
                 least = found = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
             else:
-                for start in (upper, np.log(np.maximum(point, 1e-300))):  # the largest ends first, or the gradient
+                for start in (
+                    upper,
+                    np.log(np.maximum(point, 1e-300)),
+                ):  # the largest ends first, or the gradient
                     for _ in range(2):
                         point = box.support(lower, upper, start)[1]
                         found = np.minimum(found, entropy_of_valid(point))
@@ -217,14 +229,16 @@ class IntervalSet(Geometry):
     def mode_radius(self) -> FloatArray:
         """Return the radius for classes that can be the mode, ``+inf`` for the others.
 
-        A class can be the mode, at its upper end, if no lower end is above it and the other classes, clipped there, can
-        take the remaining mass.
+        A class can be the mode, at its upper end, if no lower end is above it and the other
+        classes, clipped there, can take the remaining mass.
         """
         lower, upper = self.envelope()
         order = np.argsort(upper, axis=1)
         ranked = np.take_along_axis(upper, order, axis=1)
         most = np.empty_like(upper)
-        above = ranked * np.arange(self.n_classes, 0, -1)  # a class and those with a larger end, cut at its end
+        above = ranked * np.arange(
+            self.n_classes, 0, -1
+        )  # a class and those with a larger end, cut at its end
         np.put_along_axis(most, order, np.cumsum(ranked, axis=1) - ranked + above, axis=1)
         slack = TIE * (upper - lower) + 4e-16 * self.n_classes
         can = (most >= 1.0 - slack) & (lower.max(axis=1, keepdims=True) <= upper + slack)
@@ -241,17 +255,20 @@ class IntervalSet(Geometry):
         """Return the corners of region i, where all classes but one are at an end."""
         if self.n_classes > MAX_SUBSETS + 2:
             raise ValueError(
-                f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are {self.n_classes}. Use "
-                "upper_expectation or sample."
+                f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are "
+                f"{self.n_classes}. Use upper_expectation or sample."
             )
         lower, upper = self[[i]].envelope()
         found, there = _corners(lower, upper)
         return np.unique(found[there[:, 0], 0].round(15), axis=0)
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the logarithm of the share of the simplex, an estimate where no formula is precise enough."""
         frame = Frame.of(*self.reach())
-        value, error = np.full(len(self), np.nan), np.zeros(len(self))
+        value = np.full(len(self), np.nan)
+        error = np.zeros(len(self))
         for formula in (Frame.by_subsets, Frame.by_series):
             rows = np.flatnonzero(np.isnan(value))
             for part in row_blocks(len(rows), N_TERMS * self.n_classes):
@@ -264,7 +281,8 @@ class IntervalSet(Geometry):
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw independent uniform members."""
         down, up = self.reach()
-        frame, result = Frame.of(down, up), np.empty((len(self), n, self.n_classes))
+        frame = Frame.of(down, up)
+        result = np.empty((len(self), n, self.n_classes))
         order = np.argsort(-(down + up), axis=1, kind="stable")
         for i, lower in enumerate(self.center - down):
             moves = frame.select([i]).draw(n, generator)
@@ -275,8 +293,8 @@ class IntervalSet(Geometry):
 class Frame(NamedTuple):
     """Boxes 0 ≤ x ≤ ``width``, (n, K) with the widest class first, cut by Σ x = ``total``.
 
-    ``tilt`` is c such that independent x_k with densities ∝ exp(−c x_k) on their intervals have a sum of mean
-    ``total``. Given their sum they are uniform; volume and draws use this.
+    ``tilt`` is c such that independent x_k with densities ∝ exp(−c x_k) on their intervals have a
+    sum of mean ``total``. Given their sum they are uniform; volume and draws use this.
     """
 
     width: FloatArray
@@ -286,7 +304,9 @@ class Frame(NamedTuple):
     @staticmethod
     def of(down: FloatArray, up: FloatArray) -> Frame:
         """Build frames from the largest decreases and increases of the classes."""
-        width, total, rest = -np.sort(-(down + up), axis=1), down.sum(axis=1), up.sum(axis=1)
+        width = -np.sort(-(down + up), axis=1)
+        total = down.sum(axis=1)
+        rest = up.sum(axis=1)
 
         def is_beyond(c: FloatArray) -> BoolArray:
             t = c[:, None] * width
@@ -308,7 +328,10 @@ class Frame(NamedTuple):
         """Return log ∫ exp(−c x) dx over each interval, (n, K)."""
         t = self.tilt[:, None] * self.width
         safe = np.where(np.abs(t) > 1e-9, t, 1.0)
-        return np.asarray(np.log(self.width) + np.where(np.abs(t) > 1e-9, np.log(-np.expm1(-safe) / safe), -0.5 * t))
+        return np.asarray(
+            np.log(self.width)
+            + np.where(np.abs(t) > 1e-9, np.log(-np.expm1(-safe) / safe), -0.5 * t)
+        )
 
     def by_subsets(self) -> FloatArray:
         """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes, NaN where it is not precise."""
@@ -316,20 +339,25 @@ class Frame(NamedTuple):
         if k > MAX_SUBSETS:
             return np.full(len(self.total), np.nan)
         chosen = _subsets(k)
-        total = np.minimum(self.total, self.width.sum(axis=1) - self.total)  # the volume is symmetric in these
+        total = np.minimum(
+            self.total, self.width.sum(axis=1) - self.total
+        )  # the volume is symmetric in these
         with np.errstate(all="ignore"):
             terms = np.maximum(1.0 - (self.width @ chosen.T) / total[:, None], 0.0) ** (k - 1)
             value = terms @ (-1.0) ** chosen.sum(axis=1)
             result = np.log(value) + (k - 1) * np.log(total)
             flat = (self.width <= 0).any(axis=1)
-            return np.where(flat, -np.inf, np.where(value > 1e-6 * terms.sum(axis=1), result, np.nan))
+            return np.where(
+                flat, -np.inf, np.where(value > 1e-6 * terms.sum(axis=1), result, np.nan)
+            )
 
     def by_series(self) -> FloatArray:
         """Return the log volume by the Fourier series of the density of Σ x, NaN where it has not converged.
 
         The density is zero outside [0, Σ w], so the series with that period is exact.
         """
-        k, period = self.width.shape[1], self.width.sum(axis=1)
+        k = self.width.shape[1]
+        period = self.width.sum(axis=1)
         with np.errstate(all="ignore"):
             y = 2.0 * np.pi * np.arange(1, N_TERMS + 1) / period[:, None]
             rate = self.tilt[:, None] - 1j * y
@@ -339,7 +367,12 @@ class Frame(NamedTuple):
             logs -= self._log_norms().sum(axis=1)[:, None]
             series = 1.0 + 2.0 * np.exp(logs - 1j * y * self.total[:, None]).real.sum(axis=1)
             left = N_TERMS * np.exp(logs.real[:, -16:].max(axis=1))
-            value = self.tilt * self.total + self._log_norms().sum(axis=1) + np.log(series / period) + gammaln(k)
+            value = (
+                self.tilt * self.total
+                + self._log_norms().sum(axis=1)
+                + np.log(series / period)
+                + gammaln(k)
+            )
         return np.asarray(np.where(left < 1e-9 * series, value, np.nan))
 
     def by_draws(self, n: int, generator: np.random.Generator) -> tuple[float, float]:
@@ -347,7 +380,9 @@ class Frame(NamedTuple):
         x, first = self._propose(n, generator)
         inside = (first >= 0) & (first <= self.width[0, 0])
         weight = np.where(inside, np.exp(-self.tilt[0] * (first - self._nearest_end())), 0.0)
-        log_scale = self.tilt[0] * (self.total[0] - self._nearest_end()) + self._log_norms()[0, 1:].sum()
+        log_scale = (
+            self.tilt[0] * (self.total[0] - self._nearest_end()) + self._log_norms()[0, 1:].sum()
+        )
         mean = weight.mean()
         with np.errstate(divide="ignore", invalid="ignore"):
             error = weight.std(ddof=1) / math.sqrt(n) / mean
@@ -355,11 +390,16 @@ class Frame(NamedTuple):
 
     def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw n points of one frame uniformly, (n, K), by rejection."""
-        found, missing = [], n
+        found = []
+        missing = n
         while missing > 0:
             x, first = self._propose(4 * missing + 64, generator)
             chance = np.exp(-self.tilt[0] * (first - self._nearest_end()))
-            kept = (first >= 0) & (first <= self.width[0, 0]) & (generator.random(len(first)) <= chance)
+            kept = (
+                (first >= 0)
+                & (first <= self.width[0, 0])
+                & (generator.random(len(first)) <= chance)
+            )
             found.append(np.column_stack([first, x])[kept])
             missing -= int(kept.sum())
         return np.concatenate(found)[:n]
@@ -370,7 +410,9 @@ class Frame(NamedTuple):
 
     def _propose(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draw all classes but the first independently, (n, K − 1), and return the rest for the first, (n,)."""
-        uniform, width, c = generator.random((n, self.width.shape[1] - 1)), self.width[0, 1:], self.tilt[0]
+        uniform = generator.random((n, self.width.shape[1] - 1))
+        width = self.width[0, 1:]
+        c = self.tilt[0]
         t = c * width
         safe = np.where(np.abs(t) > 1e-9, t, 1.0)
         x = width * np.where(np.abs(t) > 1e-9, -np.log1p(uniform * np.expm1(-safe)) / safe, uniform)
@@ -379,13 +421,17 @@ class Frame(NamedTuple):
 
 def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return all corners between envelopes (n, K), some of them twice, (number, n, K), and which exist, (number, n)."""
-    k, found, there = lower.shape[1], [], []
+    k = lower.shape[1]
+    found = []
+    there = []
     for free in range(k):
         for ends in _subsets(k - 1) > 0:
             points = np.where(np.insert(ends, free, False), upper, lower)
             points[:, free] = 0.0
             points[:, free] = 1.0 - points.sum(axis=1)
-            inside = (points[:, free] >= lower[:, free] - 1e-15) & (points[:, free] <= upper[:, free] + 1e-15)
+            inside = (points[:, free] >= lower[:, free] - 1e-15) & (
+                points[:, free] <= upper[:, free] + 1e-15
+            )
             points[:, free] = np.clip(points[:, free], lower[:, free], upper[:, free])
             found.append(points)
             there.append(inside)
@@ -399,7 +445,8 @@ def _subsets(k: int) -> FloatArray:
 
 def _of_others(values: FloatArray) -> FloatArray:
     """Return Σ_{j≠k} values_j, (N, K), without differences."""
-    before, after = np.zeros_like(values), np.zeros_like(values)
+    before = np.zeros_like(values)
+    after = np.zeros_like(values)
     np.cumsum(values[:, :-1], axis=1, out=before[:, 1:])
     np.cumsum(values[:, :0:-1], axis=1, out=after[:, -2::-1])
     return before + after

@@ -2,28 +2,30 @@ r"""Kullback–Leibler divergence from the prediction, and the ball {λ : KL(λ 
 
 Classes with g_k = 0 have λ_k = 0 throughout the ball.
 
-**Tilting.** For a utility u, any member and any β ≥ 0, Jensen's inequality gives
-β⟨u, λ⟩ ≤ KL(λ‖g) + log Σ g exp(βu) with equality at λ_β ∝ g·exp(βu). So λ_β maximises ⟨u, λ⟩ over the ball whose radius
-is D(β) = KL(λ_β‖g), and D rises from 0 to −log g(M), M the classes with the largest u: one root per row. For
-r ≥ −log g(M), g conditioned on M is a member and attains max u.
+**Tilting.** For a utility u, any member and any β ≥ 0, Jensen's inequality gives β⟨u, λ⟩ ≤ KL(λ‖g)
++ log Σ g exp(βu) with equality at λ_β ∝ g·exp(βu). So λ_β maximises ⟨u, λ⟩ over the ball whose
+radius is D(β) = KL(λ_β‖g), and D rises from 0 to −log g(M), M the classes with the largest u: one
+root per row. For r ≥ −log g(M), g conditioned on M is a member and attains max u.
 
 **Entropies are tilts by ±log g.** H(λ) = −KL(λ‖g) − ⟨log g, λ⟩.
 
-* Smallest: H ≥ −r − max ⟨log g, λ⟩ over the ball, and λ_β ∝ g^(1+β) attains it, because it lies on the sphere
-  KL = r. When r > −log g(M), M the classes with the largest g, the bound −r − log max g is attained on the face of M,
-  until a corner is a member (r ≥ −log max g) and the entropy is 0.
-* Largest: H is concave, so the stationary point λ ∝ g^τ with 0 ≤ τ ≤ 1 on the sphere is the maximum, or the uniform
-  distribution on the support of g if that is a member.
+* Smallest: H ≥ −r − max ⟨log g, λ⟩ over the ball, and λ_β ∝ g^(1+β) attains it, because it lies on
+  the sphere KL = r. When r > −log g(M), M the classes with the largest g, the bound −r − log max g
+  is attained on the face of M, until a corner is a member (r ≥ −log max g) and the entropy is 0.
+* Largest: H is concave, so the stationary point λ ∝ g^τ with 0 ≤ τ ≤ 1 on the sphere is the
+  maximum, or the uniform distribution on the support of g if that is a member.
 
-**Envelope.** With u the indicator of class k the tilt keeps the other classes in proportion, and λ_k solves the binary
-equation d(λ_k‖g_k) = r.
+**Envelope.** With u the indicator of class k the tilt keeps the other classes in proportion, and
+λ_k solves the binary equation d(λ_k‖g_k) = r.
 
-**Nearest distribution with class a on top.** Multipliers μ_b ≥ 0 of λ_b ≤ λ_a give λ_b = C·g_b·exp(−μ_b) and
-λ_a = C·g_a·exp(Σ μ): a and the classes above it are pooled at C times their geometric mean γ, as long as they exceed γ,
-the others stay proportional to g, and the divergence is log C = −log(|P|·γ + g(outside P)).
+**Nearest distribution with class a on top.** Multipliers μ_b ≥ 0 of λ_b ≤ λ_a give λ_b =
+C·g_b·exp(−μ_b) and λ_a = C·g_a·exp(Σ μ): a and the classes above it are pooled at C times their
+geometric mean γ, as long as they exceed γ, the others stay proportional to g, and the divergence is
+log C = −log(|P|·γ + g(outside P)).
 
-**Volume, K = 3.** By the chain rule KL(λ‖g) = d(p‖g_a) + (1 − p)·d(w‖g_b/(1 − g_a)) for λ = (p, (1−p)w, (1−p)(1−w)):
-each chord at λ_a = p is a binary ball of radius (r − d(p‖g_a))/(1 − p), and the area is one integral over p.
+**Volume, K = 3.** By the chain rule KL(λ‖g) = d(p‖g_a) + (1 − p)·d(w‖g_b/(1 − g_a)) for λ = (p,
+(1−p)w, (1−p)(1−w)): each chord at λ_a = p is a binary ball of radius (r − d(p‖g_a))/(1 − p), and
+the area is one integral over p.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class KullbackLeibler(Score):
     Parameters
     ----------
     base : float
-        Base of the logarithm; 2 (bits) as in the published experiments. The sets do not depend on it.
+        Base of the logarithm; 2 (bits) as in the published experiments. The sets do not depend on
+        it.
 
     Examples
     --------
@@ -77,12 +80,16 @@ class KullbackLeibler(Score):
     def __post_init__(self) -> None:
         base = as_finite(self.base, "base")
         if base <= 1.0:
-            raise ValueError(f"base must be above 1, but is {self.base!r}. Use 2 for bits or math.e for nats.")
+            raise ValueError(
+                f"base must be above 1, but is {self.base!r}. Use 2 for bits or math.e for nats."
+            )
         object.__setattr__(self, "base", base)
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """Return Σ λ_k log(λ_k / g_k), in units of log(base)."""
-        return np.maximum(rel_entr(distribution, prediction).sum(axis=-1), 0.0) / math.log(self.base)
+        return np.maximum(rel_entr(distribution, prediction).sum(axis=-1), 0.0) / math.log(
+            self.base
+        )
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
         """Return balls around the predictions."""
@@ -126,13 +133,17 @@ class KullbackLeiblerBall(Geometry):
         """Return the divergence of pooling each class with the larger ones, +inf for classes with g_k = 0."""
         return _mode_radius(self.center)
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return an integral over chords for three classes, which is exact to rounding."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
         least = self.center.min(axis=1)
         with np.errstate(divide="ignore"):
-            value = np.where(self.radius >= -np.log(least), 0.0, -np.inf)  # the whole simplex, or no interior
+            value = np.where(
+                self.radius >= -np.log(least), 0.0, -np.inf
+            )  # the whole simplex, or no interior
         rows = np.flatnonzero((least > 0) & (self.radius > 0) & (value < 0))
         value[rows] = _log_area(self.center[rows], self.radius[rows])
         return value, np.zeros(len(self)), "exact"
@@ -141,10 +152,12 @@ class KullbackLeiblerBall(Geometry):
 def _rise(mass: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the largest δ ≤ 1 − mass with d(mass + δ ‖ mass) ≤ radius.
 
-    Newton's method on the logarithms of δ and of the divergence, whose slope is between one and two except near δ = 1 −
-    mass, starts from the expansion of δ in √radius to second order.
+    Newton's method on the logarithms of δ and of the divergence, whose slope is between one and two
+    except near δ = 1 − mass, starts from the expansion of δ in √radius to second order.
     """
-    mass, radius = (np.ascontiguousarray(array).ravel() for array in np.broadcast_arrays(mass, radius))
+    mass, radius = (
+        np.ascontiguousarray(array).ravel() for array in np.broadcast_arrays(mass, radius)
+    )
     rest = 1.0 - mass
     with np.errstate(divide="ignore"):
         result = np.where((mass > 0) & (radius >= -np.log(mass)), rest, 0.0)
@@ -155,13 +168,18 @@ def _rise(mass: FloatArray, radius: FloatArray) -> FloatArray:
     result[few] = start[few]
     rows = rows[radius[rows] >= SMALL_RADIUS]
 
-    def curve(x: FloatArray, mass: FloatArray, rest: FloatArray, log_r: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def curve(
+        x: FloatArray, mass: FloatArray, rest: FloatArray, log_r: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         delta = np.exp(x)
-        up, down = np.log1p(delta / mass), np.log1p(-delta / rest)
+        up = np.log1p(delta / mass)
+        down = np.log1p(-delta / rest)
         value = (mass + delta) * up + (rest - delta) * down
         return np.log(value) - log_r, delta * (up - down) / value
 
-    q, room, log_r = mass[rows], rest[rows], np.log(radius[rows])
+    q = mass[rows]
+    room = rest[rows]
+    log_r = np.log(radius[rows])
     high = np.log(room) - 1e-15
     low = np.full(len(rows), -800.0)
     x = newton(curve, (q, room, log_r), low, high, np.log(start[rows]), np.full(len(rows), 1e-7))
@@ -171,7 +189,8 @@ def _rise(mass: FloatArray, radius: FloatArray) -> FloatArray:
 
 @in_blocks(lambda size: 4 * size)
 def _envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
-    top, rows = center.argmax(axis=1), np.arange(len(center))
+    top = center.argmax(axis=1)
+    rows = np.arange(len(center))
     others = center.copy()
     others[rows, top] = 0.0
     rest = 1.0 - center
@@ -183,13 +202,14 @@ def _envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Float
 def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArray:
     """Return members λ ∝ g·exp(β·advantage) with KL = radius, classes first.
 
-    Advantages lie in [−1, 0], zero for the best classes. The root in β is found by Newton's method between the
-    logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic in β at first and linear in the end. The bracket:
-    D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero |advantage| and βd ≥ 1,
-    −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
+    Advantages lie in [−1, 0], zero for the best classes. The root in β is found by Newton's method
+    between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic in β at first and
+    linear in the end. The bracket: D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero
+    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
     """
     best = (advantage == 0) & (g > 0)
-    top, rest = np.where(best, g, 0.0).sum(axis=0), np.where(best, 0.0, g).sum(axis=0)
+    top = np.where(best, g, 0.0).sum(axis=0)
+    rest = np.where(best, 0.0, g).sum(axis=0)
     with np.errstate(all="ignore"):
         limit = np.where(rest < 0.5, -np.log1p(-np.minimum(rest, 0.5)), -np.log(top))
         mean = (g * advantage).sum(axis=0)
@@ -198,19 +218,27 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         gauss = np.sqrt(2.0 * radius / variance)
         skew = (g * ahead * ahead * ahead).sum(axis=0) / variance
         full = radius >= limit * (1.0 - 1e-12)
-        point = np.where(full, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead))
+        point = np.where(
+            full, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead)
+        )
         rows = np.flatnonzero(~full & (radius >= SMALL_RADIUS))
         point[:, radius <= 0] = g[:, radius <= 0]
         goal = -np.log1p(-radius / limit)
         nearest = np.where(best | (g <= 0), 1.0, -advantage).min(axis=0)
         level = np.maximum(np.log(rest / top / (limit - radius)), 0.0)
         high = np.maximum(level + np.log1p(level + 2.0 * np.log1p(level) + 1.0), 1.0) / nearest
-        low, start = np.sqrt(8.0 * radius), gauss / (1.0 + np.maximum(gauss * skew / 3.0, -0.5))
+        low = np.sqrt(8.0 * radius)
+        start = gauss / (1.0 + np.maximum(gauss * skew / 3.0, -0.5))
         high = np.maximum(high, low)
         low, high, start = np.log(low), np.log(high), np.log(np.clip(start, low, high))
 
     def curve(
-        x: FloatArray, g: FloatArray, advantage: FloatArray, top: FloatArray, limit: FloatArray, goal: FloatArray
+        x: FloatArray,
+        g: FloatArray,
+        advantage: FloatArray,
+        top: FloatArray,
+        limit: FloatArray,
+        goal: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         strength = np.exp(x)
         weight = np.exp(strength * advantage)
@@ -226,21 +254,29 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         return np.log(progress / goal), strength * strength * variance / (left * progress)
 
     data = [array[..., rows] for array in (g, advantage, top, limit, goal)]
-    x = newton(curve, data, low[rows] - 1e-9, high[rows] + 1e-9, start[rows], np.full(len(rows), 1e-7))
+    x = newton(
+        curve, data, low[rows] - 1e-9, high[rows] + 1e-9, start[rows], np.full(len(rows), 1e-7)
+    )
     weight = data[0] * np.exp(np.exp(x) * data[1])
     point[:, rows] = weight / weight.sum(axis=0)
     return point
 
 
 @in_blocks(lambda size: 2 * size)
-def _support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-    g, u = np.ascontiguousarray(center.T), utility.T
+def _support(
+    center: FloatArray, radius: FloatArray, utility: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    g = np.ascontiguousarray(center.T)
+    u = utility.T
     possible = g > 0
-    best, worst = np.where(possible, u, -np.inf).max(axis=0), np.where(possible, u, np.inf).min(axis=0)
+    best = np.where(possible, u, -np.inf).max(axis=0)
+    worst = np.where(possible, u, np.inf).min(axis=0)
     span = best - worst
     advantage = np.where(possible, (u - best) / np.where(span > 0, span, 1.0), -1.0)
     point = _tilt(g, advantage, np.where(span > 0, radius, 0.0))
-    return best + span * (point * np.maximum(advantage, -1.0)).sum(axis=0), np.ascontiguousarray(point.T)
+    return best + span * (point * np.maximum(advantage, -1.0)).sum(axis=0), np.ascontiguousarray(
+        point.T
+    )
 
 
 @in_blocks(lambda size: 4 * size)
@@ -249,11 +285,14 @@ def _entropies(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Floa
     possible = g > 0
     with np.errstate(divide="ignore"):
         logs = np.log(g)
-    low, high = np.where(possible, logs, np.inf).min(axis=0), logs.max(axis=0)
+    low = np.where(possible, logs, np.inf).min(axis=0)
+    high = logs.max(axis=0)
     spread = np.where(high > low, high - low, 1.0)
     sharp = np.where(possible, np.maximum((logs - high) / spread, -1.0), -1.0)
     most_likely = high + spread * (_tilt(g, sharp, radius) * sharp).sum(axis=0)
-    least = np.where(radius > 0, np.maximum(-radius - most_likely, 0.0), entropy_of_valid(g, axis=0))
+    least = np.where(
+        radius > 0, np.maximum(-radius - most_likely, 0.0), entropy_of_valid(g, axis=0)
+    )
     uniform = possible / possible.sum(axis=0)
     flat = (high == low) | (radius >= rel_entr(uniform, np.where(possible, g, 1.0)).sum(axis=0))
     even = np.where(possible, np.maximum((low - logs) / spread, -1.0), -1.0)
@@ -267,10 +306,14 @@ def _mode_radius(center: FloatArray) -> FloatArray:
     g = np.ascontiguousarray(center.T)
     top = g.max(axis=0)
     with np.errstate(divide="ignore"):
-        own = np.where(g > 0, np.log(g / top), -1e4)  # the result of these classes is replaced below
+        own = np.where(
+            g > 0, np.log(g / top), -1e4
+        )  # the result of these classes is replaced below
     ranked = -np.sort(-own, axis=0)
     before = np.zeros_like(top)  # sum of the larger ones
-    size, logs, mass = np.ones_like(own), own.copy(), np.exp(own)
+    size = np.ones_like(own)
+    logs = own.copy()
+    mass = np.exp(own)
     joins = np.ones(own.shape, dtype=bool)
     for j, log in enumerate(ranked, start=1):
         joins &= j * log - before > own
@@ -290,21 +333,24 @@ def _mode_radius(center: FloatArray) -> FloatArray:
 def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) -> list[FloatArray]:
     """Return λ_a of the first, the nearest and the last point of the ball on the edge λ_c = 0.
 
-    On that edge the divergence is −log(1 − c) + d(p‖a/(a + b)). The nearest point is needed even if the ball does not
-    reach the edge, because the length of the chords bends sharply close to it.
+    On that edge the divergence is −log(1 − c) + d(p‖a/(a + b)). The nearest point is needed even if
+    the ball does not reach the edge, because the length of the chords bends sharply close to it.
     """
-    mass, beyond = a / (a + b), np.maximum(radius + np.log1p(-c), 0.0)
+    mass = a / (a + b)
+    beyond = np.maximum(radius + np.log1p(-c), 0.0)
     return [mass - _rise(b / (a + b), beyond), mass, mass + _rise(mass, beyond)]
 
 
 @in_blocks(lambda size: 16 * len(NODES))
 def _log_area(center: FloatArray, radius: FloatArray) -> FloatArray:
     """Integrate over chords parallel to an edge, piece by piece between the points where the ball meets an edge."""
-    g, rows = center.T, np.arange(len(radius))
+    g = center.T
+    rows = np.arange(len(radius))
     first = g.argmax(axis=0)
     a, b, c = (g[(first + k) % 3, rows] for k in range(3))
     rest = b + c  # more precise than 1 − a
-    start, stop = a - _rise(rest, radius), a + _rise(a, radius)
+    start = a - _rise(rest, radius)
+    stop = a + _rise(a, radius)
     cuts = np.stack([start, a, stop, *_edge_cuts(a, b, c, radius), *_edge_cuts(a, c, b, radius)])
     cuts = np.sort(np.clip(cuts, start, stop), axis=0)
     half = 0.5 * np.diff(cuts, axis=0)[..., None]

@@ -56,16 +56,18 @@ class ScaledPrediction(PredictionBatch):
 class Normalized(Score):
     r"""A score divided by the difficulty of the item: $f / (H_K(g) + c)$, or $f / (\sigma(x) + c)$.
 
-    $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions become smaller,
-    sets around ambiguous ones larger. With ``scale="predicted"`` each prediction has a difficulty $\sigma(x) \ge 0$ of
-    your choice instead. The region is that of the score f with the threshold multiplied by the divisor. If the divisor
-    is 0 (with entropies: for a one-hot prediction and ``offset=0``), the normalised score is 0 where f is 0 and
-    ``+inf`` elsewhere.
+    $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident
+    predictions become smaller, sets around ambiguous ones larger. With ``scale="predicted"`` each
+    prediction has a difficulty $\sigma(x) \ge 0$ of your choice instead. The region is that of the
+    score f with the threshold multiplied by the divisor. If the divisor is 0 (with entropies: for a
+    one-hot prediction and ``offset=0``), the normalised score is 0 where f is 0 and ``+inf``
+    elsewhere.
 
     Parameters
     ----------
     score : Score or str
-        The score f: any first-order score, or any score with one row per prediction if the scale is predicted.
+        The score f: any first-order score, or any score with one row per prediction if the scale is
+        predicted.
     offset : float
         c ≥ 0; the published experiments use 0 on ChaosNLI and 0.1 on CIFAR-10H.
     scale : {None, "predicted"}
@@ -93,15 +95,18 @@ class Normalized(Score):
         score = get_score(self.score)
         if self.scale not in (None, "predicted"):
             raise ValueError(
-                f"scale must be None (the entropy of the prediction) or 'predicted', but is {self.scale!r}. Pass "
+                "scale must be None (the entropy of the prediction) or 'predicted', but is "
+                f"{self.scale!r}. Pass "
                 "numbers with the predictions: ScaledPrediction(predictions, scale)."
             )
         if isinstance(score, type(self)):
-            raise ValueError(f"score must not be normalised already, but is {score!r}. Pass its inner score.")
+            raise ValueError(
+                f"score must not be normalised already, but is {score!r}. Pass its inner score."
+            )
         if score.order != "first" and self.scale is None:
             raise ValueError(
-                f"score must be a first-order score such as tv or kl, but is {score!r}. Use second-order scores with "
-                "scale='predicted'."
+                f"score must be a first-order score such as tv or kl, but is {score!r}. Use "
+                "second-order scores with scale='predicted'."
             )
         object.__setattr__(self, "score", score)
         object.__setattr__(self, "order", score.order)
@@ -109,7 +114,9 @@ class Normalized(Score):
         # Division by a number that depends only on the prediction preserves these.
         object.__setattr__(self, "is_convex", score.is_convex)
         object.__setattr__(self, "is_ordinal", score.is_ordinal)
-        object.__setattr__(self, "has_enclosing_balls", score.has_enclosing_balls or score.is_metric)
+        object.__setattr__(
+            self, "has_enclosing_balls", score.has_enclosing_balls or score.is_metric
+        )
 
     @property
     def positions(self) -> tuple[float, ...] | None:
@@ -133,13 +140,15 @@ class Normalized(Score):
             return self.score.check_prediction(prediction, name, n_classes)
         if not isinstance(prediction, ScaledPrediction):
             raise TypeError(
-                f"{name} must be a ScaledPrediction(predictions, scale), but is a {type(prediction).__name__}."
+                f"{name} must be a ScaledPrediction(predictions, scale), but is a "
+                f"{type(prediction).__name__}."
             )
         rows = np.asarray(self.score.check_prediction(prediction.rows, name, n_classes))
         scale = as_numbers(prediction.scale, f"the scale of {name}")
         if scale.shape != (len(rows),) or not (np.isfinite(scale).all() and (scale >= 0).all()):
             raise ValueError(
-                f"{name} must have a finite scale of at least 0 for each of its {len(rows)} items, but has scales of "
+                f"{name} must have a finite scale of at least 0 for each of its {len(rows)} "
+                "items, but has scales of "
                 f"shape {scale.shape}, the smallest {scale.min(initial=np.inf):.4g}."
             )
         return ScaledPrediction(rows, scale)
@@ -148,7 +157,8 @@ class Normalized(Score):
         """Return the divisor for predictions (…, K), (…): H_K(g) + c, or the predicted scale + c."""
         if isinstance(prediction, ScaledPrediction):
             return np.asarray(prediction.scale + self.offset)
-        # Added one class after the other, as scores are, so that equal predictions have equal scales.
+        # Added one class after the other, as scores are, so that equal predictions have equal
+        # scales.
         total = np.zeros(prediction.shape[:-1])
         for k in range(prediction.shape[-1]):
             total += entr(prediction[..., k])
@@ -168,7 +178,11 @@ class Normalized(Score):
             inner = np.where(np.isinf(threshold), threshold, threshold * scale)
             # Rounding: the threshold is at most two doubles away from the product.
             for _ in range(2):
-                inner = np.where(self._rescaled(inner, prediction) > threshold, np.nextafter(inner, -np.inf), inner)
+                inner = np.where(
+                    self._rescaled(inner, prediction) > threshold,
+                    np.nextafter(inner, -np.inf),
+                    inner,
+                )
             for _ in range(2):
                 above = np.nextafter(inner, np.inf)
                 inner = np.where(self._rescaled(above, prediction) <= threshold, above, inner)
@@ -190,12 +204,20 @@ class Normalized(Score):
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
         """Return the common centre of the inner score, with the mean of the scales."""
         center = self.score.common_center([_rows(model) for model in models])
-        return center if self.scale is None else ScaledPrediction(center, np.mean([m.scale for m in models], axis=0))
+        return (
+            center
+            if self.scale is None
+            else ScaledPrediction(center, np.mean([m.scale for m in models], axis=0))
+        )
 
-    def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
+    def enclosing_threshold(
+        self, model: Prediction, center: Prediction, threshold: FloatArray
+    ) -> FloatArray:
         """Return the enclosing threshold of the inner score, converted from the model's scale to the centre's."""
         with np.errstate(invalid="ignore"):
-            raw = self.score.enclosing_threshold(_rows(model), _rows(center), threshold * self.ambiguity(model))
+            raw = self.score.enclosing_threshold(
+                _rows(model), _rows(center), threshold * self.ambiguity(model)
+            )
         return self._rescaled(np.where(np.isnan(raw), np.inf, raw), center)
 
     def _rescaled(self, raw: FloatArray, prediction: Prediction) -> FloatArray:

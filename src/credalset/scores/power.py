@@ -1,6 +1,7 @@
 r"""Balls of divergences with $dD / d\lambda_k = c - (m_k / \lambda_k)^{1/p} / p$: reverse KL (p = 1) and Hellinger (2).
 
-`pool` finds the nearest distribution in which a class is a most probable one: the class is pooled with larger ones.
+`pool` finds the nearest distribution in which a class is a most probable one: the class is pooled
+with larger ones.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from credalset.simplex import entropy_of_valid
 def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return how many of the largest values each value (N, K) is pooled with, and the average of its pool.
 
-    The pool of x holds x and the largest others, as long as each exceeds the average of those before it, as in isotonic
-    regression. The j-th largest belongs to it if j times its value minus the sum of the larger ones exceeds x. That
-    limit falls with j, so the size of the pool is found by binary search.
+    The pool of x holds x and the largest others, as long as each exceeds the average of those
+    before it, as in isotonic regression. The j-th largest belongs to it if j times its value minus
+    the sum of the larger ones exceeds x. That limit falls with j, so the size of the pool is found
+    by binary search.
 
     Examples
     --------
@@ -36,7 +38,8 @@ def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
     sums = np.zeros((n, k + 1))
     np.cumsum(ranked, axis=1, out=sums[:, 1:])
     limits = np.arange(1, k + 1) * ranked - sums[:, :-1]
-    row, size = np.arange(n)[:, None] * k, np.zeros((n, k), dtype=np.int64)
+    row = np.arange(n)[:, None] * k
+    size = np.zeros((n, k), dtype=np.int64)
     for step in 2 ** np.arange(int(k).bit_length())[::-1]:
         trial = np.minimum(size + step, k)
         size = np.where(limits.take(row + trial - 1) > values, trial, size)
@@ -55,7 +58,9 @@ def pooled_spread(values: FloatArray) -> FloatArray:
     shifted = values - values.max(axis=1, keepdims=True)  # more precise for near ties
     size, average = pool(shifted)
     squares = np.zeros((len(values), values.shape[1] + 1))
-    np.cumsum(np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:])  # the largest values have the smallest squares
+    np.cumsum(
+        np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:]
+    )  # the largest values have the smallest squares
     total = shifted**2 + np.take_along_axis(squares, size, axis=1) - (size + 1) * average**2
     return np.where(size > 0, np.maximum(total, 0.0), 0.0)
 
@@ -104,19 +109,26 @@ def phi_inverse(q: FloatArray) -> FloatArray:
     return np.where(d > 0.01, refined, d)
 
 
-def beyond(radius: FloatArray, value: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+def beyond(
+    radius: FloatArray, value: FloatArray, slope: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return divergence minus radius and its slope, on logarithms where the radius is below one.
 
     Along the curves of this module small divergences grow like exp(2x), large ones like x.
     """
     small = radius < 1.0
-    return np.where(small, np.log(value / radius), value - radius), np.where(small, slope / value, slope)
+    return np.where(small, np.log(value / radius), value - radius), np.where(
+        small, slope / value, slope
+    )
 
 
 def _largest_first(center: FloatArray) -> FloatArray:
     """Return the centres with classes first, (K, n), the largest class of each exchanged with the first one."""
-    m, top, columns = np.array(center.T, order="C"), center.argmax(axis=1), np.arange(len(center))
-    largest, first = m[top, columns], m[0].copy()
+    m = np.array(center.T, order="C")
+    top = center.argmax(axis=1)
+    columns = np.arange(len(center))
+    largest = m[top, columns]
+    first = m[0].copy()
     m[top, columns] = first
     m[0] = largest
     return m
@@ -150,25 +162,29 @@ class PowerBall(Geometry):
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Return largest expectations and maximisers.
 
-        Stationarity gives $\lambda_k \propto m_k / (\eta - u_k)^p$ where m_k > 0, with η above every such u_k; the
-        divergence falls as η grows. A class with m_k = 0 is positive only if its utility is at least η: then η equals
-        that utility, the other classes keep their shape, and the best class with m_k = 0 has the remaining mass.
+        Stationarity gives $\lambda_k \propto m_k / (\eta - u_k)^p$ where m_k > 0, with η above
+        every such u_k; the divergence falls as η grows. A class with m_k = 0 is positive only if
+        its utility is at least η: then η equals that utility, the other classes keep their shape,
+        and the best class with m_k = 0 has the remaining mass.
         """
 
         def one_block(rows: slice) -> FloatArray:
-            m, u = np.ascontiguousarray(self.center[rows].T), np.ascontiguousarray(utility[rows].T)
+            m = np.ascontiguousarray(self.center[rows].T)
+            u = np.ascontiguousarray(utility[rows].T)
             return self._support(m, self.radius[rows], u).T
 
         point = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
         return (utility * point).sum(axis=1), point
 
     def _support(self, m: FloatArray, radius: FloatArray, u: FloatArray) -> FloatArray:
-        positive, columns = m > 0, np.arange(len(radius))
+        positive = m > 0
+        columns = np.arange(len(radius))
         best = np.where(positive, u, -np.inf).max(axis=0)
         spare = np.where(positive, -np.inf, u)
         gap = np.where(positive, best - u, 0.0)
         unit = np.maximum(gap.max(axis=0), np.where(gap.max(axis=0) > 0, 0.0, 1.0))
-        gap, lead = gap / unit, (spare.max(axis=0) - best) / unit
+        gap = gap / unit
+        lead = (spare.max(axis=0) - best) / unit
         with np.errstate(all="ignore"):
             # The smallest possible η is the largest utility, of a class with m_k = 0 or on a face.
             closest = self._tilted(np.maximum(lead, 0.0), m, gap)[0]
@@ -179,14 +195,25 @@ class PowerBall(Geometry):
             closest[spare.argmax(axis=0), columns] += np.where(lead > 0, 1.0 - share, 0.0)
             point = np.where(radius > 0, closest, m)
             rows = np.flatnonzero(~done)
-            low = 0.5 * np.log(4.0 * radius[rows])  # log(λ / m) spans less than p / t: Hoeffding's lemma
+            low = 0.5 * np.log(
+                4.0 * radius[rows]
+            )  # log(λ / m) spans less than p / t: Hoeffding's lemma
             data = m[:, rows], gap[:, rows], radius[rows]
-            x = newton(self._support_curve, data, low, np.full(len(rows), 690.0), low, np.full(len(rows), TOLERANCE))
+            x = newton(
+                self._support_curve,
+                data,
+                low,
+                np.full(len(rows), 690.0),
+                low,
+                np.full(len(rows), TOLERANCE),
+            )
             point[:, rows] = self._tilted(np.exp(-x), m[:, rows], gap[:, rows])[0]
         # An entry that underflows would have an infinite divergence.
         return np.where(positive & (radius > 0), np.maximum(point, TINIEST), point)
 
-    def _tilted(self, t: FloatArray, m: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _tilted(
+        self, t: FloatArray, m: FloatArray, gap: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and the normaliser."""
         mass = m * np.where(t > 0, t / (t + gap), gap == 0.0) ** self.power
         total = mass.sum(axis=0)
@@ -210,9 +237,12 @@ class PowerBall(Geometry):
         """Return the exact smallest and largest entropies."""
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
-            m, radius = _largest_first(self.center[rows]), self.radius[rows]
+            m = _largest_first(self.center[rows])
+            radius = self.radius[rows]
             with np.errstate(all="ignore"):
-                return entropy_of_valid(self._sharpest(m, radius).T), entropy_of_valid(self._flattest(m, radius).T)
+                return entropy_of_valid(self._sharpest(m, radius).T), entropy_of_valid(
+                    self._flattest(m, radius).T
+                )
 
         lower, upper = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
         return Entropies.exact(lower, upper)
@@ -220,32 +250,48 @@ class PowerBall(Geometry):
     def _flattest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
         r"""Return the members of largest entropy, (K, n).
 
-        The uniform distribution if it is a member. Otherwise stationarity gives $y_k + \log y_k = \tau + \log(m_k) / p$
-        and $\lambda_k \propto e^{p y_k}$ for every class, with y = 0 where m_k = 0. The divergence falls as θ = y of
-        the largest class grows. For the bracket: y differs by at most L / p, L = log(m_max / m_min), so Hoeffding's
-        lemma bounds the divergence by ¼ L² / θ² for θ ≥ 2L, and n classes with m_k = 0 add at most n exp(−θ).
+        The uniform distribution if it is a member. Otherwise stationarity gives $y_k + \log y_k =
+        \tau + \log(m_k) / p$ and $\lambda_k \propto e^{p y_k}$ for every class, with y = 0 where
+        m_k = 0. The divergence falls as θ = y of the largest class grows. For the bracket: y
+        differs by at most L / p, L = log(m_max / m_min), so Hoeffding's lemma bounds the divergence
+        by ¼ L² / θ² for θ ≥ 2L, and n classes with m_k = 0 add at most n exp(−θ).
         """
         point = np.full(m.shape, 1.0 / len(m))
         uniform = self.distance(m, point)
         point[:, radius <= 0] = m[:, radius <= 0]
         rows = np.flatnonzero((uniform > radius) & (radius > 0))
-        m, r = m[:, rows], radius[rows]
+        m = m[:, rows]
+        r = radius[rows]
         ratio = np.log(m[0] / m)
-        span, n_zero = np.where(m > 0, ratio, 0.0).max(axis=0), (m == 0).sum(axis=0)
-        theta = np.maximum(np.maximum(2.0, 0.7 / np.sqrt(r)) * span, np.log(2.0 * np.maximum(n_zero, 0.5) / r)) + 1.0
+        span = np.where(m > 0, ratio, 0.0).max(axis=0)
+        n_zero = (m == 0).sum(axis=0)
+        theta = (
+            np.maximum(
+                np.maximum(2.0, 0.7 / np.sqrt(r)) * span, np.log(2.0 * np.maximum(n_zero, 0.5) / r)
+            )
+            + 1.0
+        )
         start = -np.log1p(1.75 * (np.sqrt(uniform[rows] / r) - 1.0))
         tolerance = np.full(len(rows), TOLERANCE)
         x = newton(
-            self._flat_curve, (m, ratio / self.power, r), -np.log1p(theta), np.zeros(len(rows)), start, tolerance
+            self._flat_curve,
+            (m, ratio / self.power, r),
+            -np.log1p(theta),
+            np.zeros(len(rows)),
+            start,
+            tolerance,
         )
         point[:, rows] = self._flat_point(x, m, ratio / self.power)[0]
         return point
 
-    def _flat_point(self, x: FloatArray, m: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _flat_point(
+        self, x: FloatArray, m: FloatArray, ratio: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return λ, y and θ = exp(−x) − 1."""
         theta = np.maximum(np.expm1(-x), 1e-300)
         y = omega(theta + np.log(theta) - ratio)
-        # Two forms of one ratio: differences of large y are not precise, quotients of small ones underflow.
+        # Two forms of one ratio: differences of large y are not precise, quotients of small ones
+        # underflow.
         quotient = m * (theta / y) ** self.power / m[0]
         mass = np.where(y > 1e-3, quotient, np.exp(self.power * (y - theta)))
         return mass / mass.sum(axis=0), y, theta
@@ -263,38 +309,53 @@ class PowerBall(Geometry):
     def _sharpest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
         r"""Return the members of smallest entropy, (K, n).
 
-        *Stationary points.* Moving mass from a class with m_k = 0 to the largest one lowers entropy and divergence, so
-        λ is positive only where m > 0. There $y_k - \log y_k = \tau - \log(m_k) / p$ and $\lambda_k \propto e^{-p
-        y_k}$.
-        *One curve.* If m_i > m_j then λ_i ≥ λ_j, as swapping them would leave slack. But λ falls with m among classes
-        with y < 1, and two such classes of equal m admit a descent direction: at most one class has y < 1, and it is
-        the largest one. So x = −log y of that class, which determines τ, parametrises all candidates, from centre to
-        corner.
-        *Folds.* With u = y − 1 and E the mean under λ, the divergence rises for x < 0, and for x > 0 its slope has the
-        sign of 1 − E[u] E[1/u], which is negative on at most one interval (proved for p = 1, observed for p = 2; it
-        needs a flat centre over many classes). The minimum is on one of the two rising parts.
+        *Stationary points.* Moving mass from a class with m_k = 0 to the largest one lowers entropy
+        and divergence, so λ is positive only where m > 0. There $y_k - \log y_k = \tau - \log(m_k)
+        / p$ and $\lambda_k \propto e^{-p y_k}$. *One curve.* If m_i > m_j then λ_i ≥ λ_j, as
+        swapping them would leave slack. But λ falls with m among classes with y < 1, and two such
+        classes of equal m admit a descent direction: at most one class has y < 1, and it is the
+        largest one. So x = −log y of that class, which determines τ, parametrises all candidates,
+        from centre to corner. *Folds.* With u = y − 1 and E the mean under λ, the divergence rises
+        for x < 0, and for x > 0 its slope has the sign of 1 − E[u] E[1/u], which is negative on at
+        most one interval (proved for p = 1, observed for p = 2; it needs a flat centre over many
+        classes). The minimum is on one of the two rising parts.
         """
-        best, corner = m.copy(), np.zeros_like(m)
+        best = m.copy()
+        corner = np.zeros_like(m)
         corner[0] = 1.0
         certain = self.distance(m, corner) <= radius
         best[:, certain] = corner[:, certain]
         rows = np.flatnonzero(~certain & (radius > 0))
-        m, r = m[:, rows], radius[rows]
+        m = m[:, rows]
+        r = radius[rows]
         ratio = np.where(m > 0, np.log(m[0] / m), 0.0) / self.power
         low = -np.log1p(self.power * ratio.max(axis=0) / np.sqrt(8.0 * r))  # Hoeffding's lemma
-        end = (r - np.log(m[0])) / (1.0 - m[0]) if self.power == 1 else np.inf  # D ≥ x Σ_others m + log m_max
-        high, fold = np.minimum(np.full(len(rows), FARTHEST), end), self._fold(m, ratio)
+        end = (
+            (r - np.log(m[0])) / (1.0 - m[0]) if self.power == 1 else np.inf
+        )  # D ≥ x Σ_others m + log m_max
+        high = np.minimum(np.full(len(rows), FARTHEST), end)
+        fold = self._fold(m, ratio)
         turn = np.where(fold > 0, fold, high)
-        best[:, rows] = first = self._sharp_point(self._reach(m, ratio, r, low, turn, fold > 0, -1), m, ratio)[0]
-        rows, some = rows[fold > 0], fold > 0
-        m, ratio, r, first = m[:, some], ratio[:, some], r[some], first[:, some]
-        other = self._sharp_point(self._reach(m, ratio, r, fold[some], high[some], some[some], 1), m, ratio)[0]
+        best[:, rows] = first = self._sharp_point(
+            self._reach(m, ratio, r, low, turn, fold > 0, -1), m, ratio
+        )[0]
+        rows = rows[fold > 0]
+        some = fold > 0
+        m = m[:, some]
+        ratio = ratio[:, some]
+        r = r[some]
+        first = first[:, some]
+        other = self._sharp_point(
+            self._reach(m, ratio, r, fold[some], high[some], some[some], 1), m, ratio
+        )[0]
         better = entropy_of_valid(other.T) < entropy_of_valid(first.T)
         better &= self.distance(m, other) <= r * (1.0 + 1e-9)
         best[:, rows] = np.where(better, other, first)
         return best
 
-    def _sharp_point(self, x: FloatArray, m: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _sharp_point(
+        self, x: FloatArray, m: FloatArray, ratio: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return λ and u = y − 1 of each class; only the largest one may have u < 0."""
         own = np.expm1(-x)
         series = own * own * (0.5 - own * (1 / 3 - own * (0.25 - own * (0.2 - own / 6))))
@@ -320,10 +381,15 @@ class PowerBall(Geometry):
             x: FloatArray, m: FloatArray, ratio: FloatArray, r: FloatArray, folds: FloatArray
         ) -> tuple[FloatArray, FloatArray]:
             point, u = self._sharp_point(x, m, ratio)
-            own, mean = np.expm1(-x), (point * u).sum(axis=0)
+            own = np.expm1(-x)
+            mean = (point * u).sum(axis=0)
             inverse = np.where(u != 0, point / u, 0.0).sum(axis=0)
-            spread = np.where(own > 0.1, (point * (u - mean) ** 2 / u).sum(axis=0) / mean, mean * inverse - 1.0)
-            value, slope = beyond(r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread)
+            spread = np.where(
+                own > 0.1, (point * (u - mean) ** 2 / u).sum(axis=0) / mean, mean * inverse - 1.0
+            )
+            value, slope = beyond(
+                r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread
+            )
             falling = (slope < 0) & (x > 0) & (folds > 0)
             return np.where(falling, -branch * np.inf, value), np.where(falling, np.nan, slope)
 
@@ -334,19 +400,27 @@ class PowerBall(Geometry):
     def _fold(self, m: FloatArray, ratio: FloatArray) -> FloatArray:
         """Return an x > 0 where D falls along the curve, from the smallest slope on two grids; 0 if it never falls.
 
-        D can fall only if Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest, M its mode.
+        D can fall only if Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest,
+        M its mode.
         """
-        fold, largest = np.zeros(m.shape[1]), m[0]
+        fold = np.zeros(m.shape[1])
+        largest = m[0]
         pull = np.where(m[1:] > 0, m[1:] / phi_inverse(ratio[1:]), 0.0).sum(axis=0)
         rows = np.flatnonzero((largest < 0.5) & (pull > largest + largest / (1.0 - largest)))
-        m, ratio = m[:, rows], ratio[:, rows]
-        low, high = np.full(len(rows), np.log(1e-6)), np.log(-np.log(largest[rows]))
+        m = m[:, rows]
+        ratio = ratio[:, rows]
+        low = np.full(len(rows), np.log(1e-6))
+        high = np.log(-np.log(largest[rows]))
         for _ in range(2):
-            trial, step, least = low, (high - low) / GRID, np.full(len(rows), np.inf)
+            trial = low
+            step = (high - low) / GRID
+            least = np.full(len(rows), np.inf)
             for i in range(GRID + 1):
                 point, u = self._sharp_point(np.exp(low + i * step), m, ratio)
                 slope = 1.0 - (point * u).sum(axis=0) * np.where(u != 0, point / u, 0.0).sum(axis=0)
-                trial, least = np.where(slope < least, low + i * step, trial), np.minimum(slope, least)
-            low, high = trial - step, trial + step
+                trial = np.where(slope < least, low + i * step, trial)
+                least = np.minimum(slope, least)
+            low = trial - step
+            high = trial + step
         fold[rows] = np.where(least < 0, np.exp(trial), 0.0)
         return fold

@@ -19,9 +19,10 @@ ScoreType = TypeVar("ScoreType", bound=type[Score])
 def register_score(score: ScoreType) -> ScoreType:
     """Register a score class under its name, so that it can be used by name, saved and loaded.
 
-    Use it as a decorator above ``@dataclass(frozen=True)``, or call it with the class. The name is registered for the
-    current process: import the module that registers the score before you load a saved file. This import is not needed
-    for scores that an installed package lists in its ``pyproject.toml``::
+    Use it as a decorator above ``@dataclass(frozen=True)``, or call it with the class. The name is
+    registered for the current process: import the module that registers the score before you load a
+    saved file. This import is not needed for scores that an installed package lists in its
+    ``pyproject.toml``::
 
         [project.entry-points."credalset.scores"]
         chi2 = "my_package.scores:ChiSquare"
@@ -29,8 +30,8 @@ def register_score(score: ScoreType) -> ScoreType:
     Parameters
     ----------
     score : type
-        A frozen dataclass derived from `Score` that defines ``name`` and ``order``. All fields have defaults, and plain
-        values: None, numbers, text, tuples of them, or other scores.
+        A frozen dataclass derived from `Score` that defines ``name`` and ``order``. All fields have
+        defaults, and plain values: None, numbers, text, tuples of them, or other scores.
 
     Returns
     -------
@@ -55,8 +56,14 @@ def register_score(score: ScoreType) -> ScoreType:
     name = _checked_name(score)
     taken = REGISTRY.get(name)
     # A notebook cell that is run again defines the same class again.
-    if taken is not None and (taken.__module__, taken.__qualname__) != (score.__module__, score.__qualname__):
-        raise ValueError(f"name {name!r} is taken by {taken.__module__}.{taken.__qualname__}. Choose another name.")
+    if taken is not None and (taken.__module__, taken.__qualname__) != (
+        score.__module__,
+        score.__qualname__,
+    ):
+        raise ValueError(
+            f"name {name!r} is taken by {taken.__module__}.{taken.__qualname__}. Choose "
+            "another name."
+        )
     REGISTRY[name] = score
     return score
 
@@ -65,24 +72,34 @@ def _checked_name(score: Any) -> str:
     """Return the name of a score class, refusing classes that cannot be built, saved and loaded by name."""
     if not (isinstance(score, type) and issubclass(score, Score)):
         raise TypeError(f"register_score takes a class derived from Score, but got {score!r}.")
-    what, parameters = score.__name__, vars(score).get("__dataclass_params__")
+    what = score.__name__
+    parameters = vars(score).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
-        raise TypeError(f"{what} must be a frozen dataclass. Write @dataclass(frozen=True) above it.")
+        raise TypeError(
+            f"{what} must be a frozen dataclass. Write @dataclass(frozen=True) above it."
+        )
     if inspect.isabstract(score):
         raise TypeError(f"{what} has no formula. Define formula(self, prediction, distribution).")
     name = vars(score).get("name")
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)):
-        raise ValueError(f"{what} must have a name of letters, digits, '-', '_' and '.', but has {name!r}.")
+        raise ValueError(
+            f"{what} must have a name of letters, digits, '-', '_' and '.', but has {name!r}."
+        )
     if getattr(score, "order", None) not in ("first", "second"):
-        raise ValueError(f'{what} must have order = "first" (predicted distributions) or "second" (concentrations).')
+        raise ValueError(
+            f'{what} must have order = "first" (predicted distributions) or "second" '
+            "(concentrations)."
+        )
     for field in dataclasses.fields(score):  # type: ignore[arg-type]
         if field.init and field.default is field.default_factory is dataclasses.MISSING:
-            raise TypeError(f"{what} must have a default for its parameter {field.name}, to be built by name.")
+            raise TypeError(
+                f"{what} must have a default for its parameter {field.name}, to be built by name."
+            )
         value = getattr(score(), field.name)
         if not _is_plain(value):
             raise TypeError(
-                f"{what} has the parameter {field.name} = {value!r}, which cannot be saved. Use None, numbers, text, "
-                "tuples of them, or other scores."
+                f"{what} has the parameter {field.name} = {value!r}, which cannot be saved. Use "
+                "None, numbers, text, tuples of them, or other scores."
             )
     return name
 
@@ -107,9 +124,9 @@ def get_score(score: str | Score) -> Score:
     Parameters
     ----------
     score : str or Score
-        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, ``"hellinger"``, ``"brier"``,
-        ``"normalized"``, ``"intervals"`` or the name of a score that you registered. A score object is returned
-        unchanged.
+        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, ``"hellinger"``,
+        ``"brier"``, ``"normalized"``, ``"intervals"`` or the name of a score that you registered. A
+        score object is returned unchanged.
 
     Returns
     -------
@@ -123,13 +140,15 @@ def get_score(score: str | Score) -> Score:
     if isinstance(score, Score):
         return score
     if isinstance(score, type) and issubclass(score, Score):
-        raise TypeError(f"score must be an instance: write {score.__name__}() instead of {score.__name__}.")
+        raise TypeError(
+            f"score must be an instance: write {score.__name__}() instead of {score.__name__}."
+        )
     if not isinstance(score, str):
         raise TypeError(f"score must be a name or a Score object, but is {score!r}.")
     found = find_score(score)
     if found is None:
         raise ValueError(
-            f"score {score!r} is unknown; known names are {', '.join(sorted(REGISTRY))}. Import the module that "
-            "registers your own score."
+            f"score {score!r} is unknown; known names are {', '.join(sorted(REGISTRY))}. Import "
+            "the module that registers your own score."
         )
     return found()

@@ -1,25 +1,28 @@
 r"""Total variation: f(x, λ) = ½ Σ |λ_k − g_k|, and the ball it induces.
 
-A member of {λ ∈ Δ : ½‖λ − g‖₁ ≤ r} moves mass t ≤ r of the centre g from some classes to others. Hence:
+A member of {λ ∈ Δ : ½‖λ − g‖₁ ≤ r} moves mass t ≤ r of the centre g from some classes to others.
+Hence:
 
 * A class loses at most min(r, g_k) and gains at most min(r, 1 − g_k): the envelope.
 * An expectation is largest when the mass moves from the classes of least utility to the best one.
-* The sum of the j largest entries grows by at most r, so moving r from the smallest classes upward to the largest
-  *majorises* every member: the least value of every Schur-concave function, entropy included.
-* The greatest entropy lies at clip(g, a, b) with Σ (a − g)₊ = r = Σ (g − b)₊, and beyond TV(g, uniform) it is uniform.
-  With P_j and S_j the sums of the j smallest and j largest entries, the levels are a = min_j (r + P_j)/j and
-  b = max_j (S_j − r)/j.
+* The sum of the j largest entries grows by at most r, so moving r from the smallest classes upward
+  to the largest *majorises* every member: the least value of every Schur-concave function, entropy
+  included.
+* The greatest entropy lies at clip(g, a, b) with Σ (a − g)₊ = r = Σ (g − b)₊, and beyond TV(g,
+  uniform) it is uniform. With P_j and S_j the sums of the j smallest and j largest entries, the
+  levels are a = min_j (r + P_j)/j and b = max_j (S_j − r)/j.
 * Class a is a most probable one at distance d if the others come down to θ = g_a + d, which takes
   Σ_b (g_b − θ)₊ = max_j (S_j − j θ) ≤ d: d_a = max_j (S_j − j g_a)/(j + 1).
 
-**Volume.** Gains fill a simplex of size t, losses a slice of the box ∏_{k∈S} [0, g_k] over the classes S that lose. By
-inclusion and exclusion over the sides T ⊆ S that are cut off, with x = g(T)/r and d = K − 1,
+**Volume.** Gains fill a simplex of size t, losses a slice of the box ∏_{k∈S} [0, g_k] over the
+classes S that lose. By inclusion and exclusion over the sides T ⊆ S that are cut off, with x =
+g(T)/r and d = K − 1,
 
 $$\frac{V}{\mathrm{vol}(\Delta)\, r^d} = \sum_{T : x < 1, |T| < K} (-1)^{|T|} \sum_j w_{|T|, j} \, x^j (1 - x)^{d - j},
 \qquad w_{s,j} = \frac{d}{d - j} \sum_{c=\max(1,s)}^{d-j} \binom{K-s}{c-s} \binom{K-2}{c-1} \binom{K-c-1}{j}.$$
 
-The ball contains (1−r)g + rΔ, so the left side is at least 1, while the terms add up to at most 10⁸ in absolute value
-for 12 classes: eight digits are left. Beyond 12 classes the volume is estimated.
+The ball contains (1−r)g + rΔ, so the left side is at least 1, while the terms add up to at most 10⁸
+in absolute value for 12 classes: eight digits are left. Beyond 12 classes the volume is estimated.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ MAX_VERTEX_CLASSES = 8  # 40 320 orders
 class TotalVariation(Score):
     r"""Total variation distance $f = \tfrac12 \sum_k |\lambda_k - g_k|$ (paper name: TV).
 
-    It is the largest difference between the probabilities that the two distributions give to an event, between 0 and 1.
+    It is the largest difference between the probabilities that the two distributions give to an
+    event, between 0 and 1.
 
     Examples
     --------
@@ -107,7 +111,9 @@ class TotalVariationBall(Geometry):
         """Return max_j (S_j − j g_a)/(j + 1)."""
         return _mode_radius(self.center)
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the exact volume up to 12 classes."""
         if self.n_classes > EXACT_VOLUME_CLASSES:
             return super().log_volume(generator, n_rays)
@@ -142,7 +148,9 @@ def _move_to_last(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 
 @in_blocks()
-def _support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _support(
+    center: FloatArray, radius: FloatArray, utility: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     order = np.argsort(utility, axis=1)
     moved = _move_to_last(np.take_along_axis(center, order, axis=1).T, radius)
     points = np.empty(order.shape)
@@ -153,7 +161,8 @@ def _support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tup
 @in_blocks()
 def _entropies(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     k = center.shape[1]
-    ascending, count = np.ascontiguousarray(np.sort(center, axis=1).T), np.arange(1.0, k + 1)[:, None]
+    ascending = np.ascontiguousarray(np.sort(center, axis=1).T)
+    count = np.arange(1.0, k + 1)[:, None]
     low = ((radius + ascending.cumsum(axis=0)) / count).min(axis=0, initial=1.0 / k)
     high = ((ascending[::-1].cumsum(axis=0) - radius) / count).max(axis=0, initial=1.0 / k)
     even = np.where(low == high, np.log(k), entropy_of_valid(ascending.clip(low, high), axis=0))
@@ -210,14 +219,15 @@ def _log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
 def _vertices(center: FloatArray, radius: float) -> FloatArray:
     """Return the extreme points of one ball with centre (K,), (V, K).
 
-    The ball is the core of the 2-monotone lower probability max(0, g(A) − r), 1 for all classes together: every order
-    of the classes gives an extreme point, whose entries are the increments of the lower probability along it.
+    The ball is the core of the 2-monotone lower probability max(0, g(A) − r), 1 for all classes
+    together: every order of the classes gives an extreme point, whose entries are the increments of
+    the lower probability along it.
     """
     n_classes = len(center)
     if n_classes > MAX_VERTEX_CLASSES:
         raise ValueError(
-            f"vertices of total-variation balls are listed for at most {MAX_VERTEX_CLASSES} classes, but there are "
-            f"{n_classes}. Use upper_expectation or sample."
+            f"vertices of total-variation balls are listed for at most {MAX_VERTEX_CLASSES} "
+            f"classes, but there are {n_classes}. Use upper_expectation or sample."
         )
     order = np.array(list(permutations(range(n_classes))))
     along = np.maximum(np.cumsum(center[order], axis=1) - radius, 0.0)

@@ -31,13 +31,15 @@ def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
     return total
 
 
-def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+def flattest(
+    mass: FloatArray, radius: FloatArray, gaps: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     r"""Return an upper bound on the largest entropy, and the entropy of a member that comes close to it, (n,) each.
 
     The dual problem is $\min_{p, \nu} \sum_k e^{p_k} - 1 - \langle g, p \rangle + r \nu$ subject to
-    $|p_{k+1} - p_k| \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound. A primal-dual
-    interior-point method keeps multipliers a, b > 0 of both sides of the constraints, whose difference is F − G; its
-    Newton steps solve one tridiagonal system for all regions.
+    $|p_{k+1} - p_k| \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound. A
+    primal-dual interior-point method keeps multipliers a, b > 0 of both sides of the constraints,
+    whose difference is F − G; its Newton steps solve one tridiagonal system for all regions.
     """
     k, n = mass.shape
     length = gaps.sum()
@@ -46,42 +48,65 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
     still = outside & (radius <= 1e-14 * length)  # a point, to rounding
     most[still] = reached[still] = entropy_of_valid(mass.T)[still]
     rows = np.flatnonzero(outside & ~still)
-    g, r, d = mass[:, rows], radius[rows] / length, (gaps / length)[:, None]
+    g = mass[:, rows]
+    r = radius[rows] / length
+    d = (gaps / length)[:, None]
     entropy = entropy_of_valid(g.T)
-    p, point = np.full_like(g, -np.log(k)), np.full_like(g, 1.0 / k)
+    p = np.full_like(g, -np.log(k))
+    point = np.full_like(g, 1.0 / k)
     nu = 1.0 + 0.5 * (np.log(k) - entropy) / r
     a, b = np.repeat(0.5 * r[None], 2 * k - 2, axis=0).reshape(2, k - 1, -1)
     for _ in range(MAX_STEPS):
-        rise, room = p[1:] - p[:-1], nu * d
-        up, down = 1.0 / (room - rise), 1.0 / (room + rise)
-        gap, bent, lacks = (a / up + b / down).sum(axis=0), p - np.log(point), g - point
-        error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
-        close = gap + error < CLOSE  # such regions no longer move, so a result does not depend on its batch
+        rise = p[1:] - p[:-1]
+        room = nu * d
+        up = 1.0 / (room - rise)
+        down = 1.0 / (room + rise)
+        gap = (a / up + b / down).sum(axis=0)
+        bent = p - np.log(point)
+        lacks = g - point
+        error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(
+            bent * point
+        ).max(axis=0)
+        close = (
+            gap + error < CLOSE
+        )  # such regions no longer move, so a result does not depend on its batch
         if close.all():
             break
         goal = np.maximum(SIGMA * gap, 0.1 * CLOSE) / (2 * k - 2)
-        stiff_a, stiff_b = a * up, b * down
-        stiff, skew = stiff_a + stiff_b, d * (stiff_a - stiff_b)
-        aim_a, aim_b = goal * up, goal * down
+        stiff_a = a * up
+        stiff_b = b * down
+        stiff = stiff_a + stiff_b
+        skew = d * (stiff_a - stiff_b)
+        aim_a = goal * up
+        aim_b = goal * down
         sides = np.stack([lacks - bent * point + _outflow(aim_a - aim_b), _outflow(-skew)], axis=1)
         first, second = np.moveaxis(_solve_tridiagonal(point, stiff, sides), 1, 0)
-        rise, rise_second = first[1:] - first[:-1], second[1:] - second[:-1]
+        rise = first[1:] - first[:-1]
+        rise_second = second[1:] - second[:-1]
         dnu = (d * (aim_a + aim_b) + skew * rise).sum(axis=0) - r
         dnu /= (d * d * stiff - skew * rise_second).sum(axis=0)
         rise += dnu * rise_second
         move = d * dnu
-        fall_a, fall_b = (move - rise) * up, (move + rise) * down
-        da, db = aim_a / a - 1.0 - fall_a, aim_b / b - 1.0 - fall_b  # relative to a and b
+        fall_a = (move - rise) * up
+        fall_b = (move + rise) * down
+        # relative to a and b
+        da = aim_a / a - 1.0 - fall_a
+        db = aim_b / b - 1.0 - fall_b
         dp = first + dnu * second
         growth = dp + bent  # of the point, relative to it
         fall = np.maximum(np.maximum(-fall_a, -fall_b), np.maximum(-da, -db)).max(axis=0)
         step = np.minimum(1.0, 0.99 / np.maximum(np.maximum(fall, -growth.min(axis=0)), 1e-300))
         step = np.where(np.isfinite(step + dnu) & ~close, step, 0.0)
-        p, nu, point = p + step * dp, nu + step * dnu, point * (1.0 + step * growth)
-        a, b = a * (1.0 + step * da), b * (1.0 + step * db)
+        p = p + step * dp
+        nu = nu + step * dnu
+        point = point * (1.0 + step * growth)
+        a = a * (1.0 + step * da)
+        b = b * (1.0 + step * db)
     point = np.exp(p)
     total = point.sum(axis=0)
-    most[rows] = np.log(total) - (g * p).sum(axis=0) + r * (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
+    most[rows] = (
+        np.log(total) - (g * p).sum(axis=0) + r * (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
+    )
     point = point / total
     cost = transport_cost((point - g).T, d[:, 0])
     member = g + np.minimum(1.0, r / np.maximum(cost, 1e-300)) * (point - g)
@@ -92,7 +117,8 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
 def _outflow(flow: FloatArray) -> FloatArray:
     """Return the change of each class, (K, n), by flows along edges (K − 1, n)."""
     result = np.empty((len(flow) + 1, *flow.shape[1:]))
-    result[0], result[-1] = flow[0], -flow[-1]
+    result[0] = flow[0]
+    result[-1] = -flow[-1]
     np.subtract(flow[1:], flow[:-1], out=result[1:-1])
     return result
 
@@ -118,7 +144,8 @@ def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, 
     at = np.r_[0.0, np.cumsum(gaps)]
     distance = np.abs(at[:, None] - at[mass.argmax(axis=0)])
     order = np.argsort(distance, axis=0, kind="stable")
-    distance, ranked = np.take_along_axis(distance, order, axis=0), np.take_along_axis(mass, order, axis=0)
+    distance = np.take_along_axis(distance, order, axis=0)
+    ranked = np.take_along_axis(mass, order, axis=0)
     left = radius - np.cumsum(ranked * distance, axis=0) + ranked * distance
     ranked[1:] -= np.clip(left[1:] / distance[1:], 0.0, ranked[1:])
     ranked[0] = 1.0 - ranked[1:].sum(axis=0)
@@ -128,47 +155,62 @@ def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, 
 def largest_sums(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
     r"""Return upper bounds of the sums of the j largest entries of a member, (n, K − 1).
 
-    For any width w, mass within w of a set J of classes and the radius bound $\sum_{k \in J} \lambda_k$ by
-    $r / w + \sum_{k \in J} \sum_i g_i (1 - |x_i - x_k| / w)_+$, by duality.
+    For any width w, mass within w of a set J of classes and the radius bound $\sum_{k \in J}
+    \lambda_k$ by $r / w + \sum_{k \in J} \sum_i g_i (1 - |x_i - x_k| / w)_+$, by duality.
     """
-    at, best = np.r_[0.0, np.cumsum(gaps)], np.full((len(radius), len(mass) - 1), np.inf)
+    at = np.r_[0.0, np.cumsum(gaps)]
+    best = np.full((len(radius), len(mass) - 1), np.inf)
     for width in min(gaps) * 2.0 ** np.arange(np.ceil(np.log2(at[-1] / min(gaps))) + 1):
         near = mass.T @ np.maximum(1.0 - np.abs(at - at[:, None]) / width, 0.0)
-        best = np.minimum(best, np.sort(near, axis=1)[:, :0:-1].cumsum(axis=1) + (radius / width)[:, None])
+        best = np.minimum(
+            best, np.sort(near, axis=1)[:, :0:-1].cumsum(axis=1) + (radius / width)[:, None]
+        )
     return best
 
 
 def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
     """Return the smallest entropy of members in which blocks of neighbouring classes are gathered, (n,).
 
-    For each of some block sizes, blocks are gathered at their medians by decreasing gain in entropy per cost.
+    For each of some block sizes, blocks are gathered at their medians by decreasing gain in entropy
+    per cost.
     """
     entropy = best = entr(mass).sum(axis=0)
     for size in (size for size in BLOCK_SIZES if size < len(mass)):
         blocks = np.pad(mass, ((0, -len(mass) % size), (0, 0))).reshape(-1, size, len(radius))
-        before, spaces = blocks.cumsum(axis=1), np.pad(gaps, (0, -len(mass) % size + 1)).reshape(-1, size, 1)
+        before = blocks.cumsum(axis=1)
+        spaces = np.pad(gaps, (0, -len(mass) % size + 1)).reshape(-1, size, 1)
         cost = (spaces * np.minimum(before, before[:, -1:] - before)).sum(axis=1)
         gain = entr(blocks).sum(axis=1) - entr(before[:, -1])
         order = np.argsort(-gain / np.maximum(cost, 1e-300), axis=0)
         spent = np.take_along_axis(cost, order, axis=0).cumsum(axis=0)
         best = np.minimum(
-            best, entropy - np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0).sum(axis=0)
+            best,
+            entropy
+            - np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0).sum(axis=0),
         )
     return best
 
 
-def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> tuple[FloatArray, FloatArray]:
+def gathered(
+    mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]
+) -> tuple[FloatArray, FloatArray]:
     r"""Return a lower bound on the smallest entropy, and the entropy of a member close to it, (n,) each.
 
-    The entropy is concave, so it is smallest at a corner of the ball. There, groups of neighbouring classes are
-    gathered at their weighted medians, and one class may be divided between two neighbouring groups. Between two such
-    partitions both the cost C and the entropy D are concave; hence one of them has $D + \nu (C - r)$ of at most the
-    entropy of the corner, for any price ν ≥ 0. The smallest $D + \nu C$ over partitions is a shortest path, and the
-    best price is the slope of the lower hull of (C, D) at the cost r.
+    The entropy is concave, so it is smallest at a corner of the ball. There, groups of neighbouring
+    classes are gathered at their weighted medians, and one class may be divided between two
+    neighbouring groups. Between two such partitions both the cost C and the entropy D are concave;
+    hence one of them has $D + \nu (C - r)$ of at most the entropy of the corner, for any price ν ≥
+    0. The smallest $D + \nu C$ over partitions is a shortest path, and the best price is the slope
+    of the lower hull of (C, D) at the cost r.
     """
-    groups, n, k = _Groups.of(mass, gaps), len(radius), len(mass)
-    near = np.stack([np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)])  # cost, entropy, price
-    far, least = np.zeros((3, n)), np.zeros(n)
+    groups = _Groups.of(mass, gaps)
+    n = len(radius)
+    k = len(mass)
+    near = np.stack(
+        [np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)]
+    )  # cost, entropy, price
+    far = np.zeros((3, n))
+    least = np.zeros(n)
     far[0] = groups[k - 1].cost[0]
     is_open = far[0] > radius
     for _ in range(MAX_PRICES):
@@ -178,12 +220,16 @@ def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> t
         is_open &= entropy + price * cost < near[1] + price * near[0] - 1e-12
         if not is_open.any():
             break
-        found, affordable = np.stack([cost, entropy, price]), cost <= radius
-        near, far = np.where(is_open & affordable, found, near), np.where(is_open & ~affordable, found, far)
+        found = np.stack([cost, entropy, price])
+        affordable = cost <= radius
+        near = np.where(is_open & affordable, found, near)
+        far = np.where(is_open & ~affordable, found, far)
     unlimited = far[0] <= radius
     share = np.where(unlimited, 1.0, (radius - near[0]) / np.maximum(far[0] - near[0], 1e-300))
     point = (1.0 - share) * _gather(groups, mass, near[2]) + share * _gather(groups, mass, far[2])
-    return np.where(unlimited, 0.0, least), np.minimum(entropy_of_valid(point.T), np.where(unlimited, 0.0, near[1]))
+    return np.where(unlimited, 0.0, least), np.minimum(
+        entropy_of_valid(point.T), np.where(unlimited, 0.0, near[1])
+    )
 
 
 class _Groups(NamedTuple):
@@ -199,42 +245,55 @@ class _Groups(NamedTuple):
         """Gather every group at its weighted median."""
         k, n = mass.shape
         before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
-        rightward, leftward = np.zeros((2, k, k + 1, n))  # cost of moving a, …, m − 1 to m, and m, …, b − 1 to m
+        rightward, leftward = np.zeros(
+            (2, k, k + 1, n)
+        )  # cost of moving a, …, m − 1 to m, and m, …, b − 1 to m
         for m in range(1, k):
             rightward[m, :m] = rightward[m - 1, :m] + gaps[m - 1] * (before[m] - before[:m])
         for m in range(k - 2, -1, -1):
-            leftward[m, m + 2 :] = leftward[m + 1, m + 2 :] + gaps[m] * (before[m + 2 :] - before[m + 1])
+            leftward[m, m + 2 :] = leftward[m + 1, m + 2 :] + gaps[m] * (
+                before[m + 2 :] - before[m + 1]
+            )
         groups = []
         for b in range(1, k + 1):
-            cost, place = np.full((b, n), np.inf), np.zeros((b, n), dtype=np.int64)
+            cost = np.full((b, n), np.inf)
+            place = np.zeros((b, n), dtype=np.int64)
             for m in range(b):
                 costs = rightward[m, : m + 1] + leftward[m, b]
                 better = costs < cost[: m + 1]
                 np.copyto(cost[: m + 1], costs, where=better)
                 place[: m + 1][better] = m
             weight = np.maximum(before[b] - before[:b], 0.0)
-            groups.append(_Groups(cost, -weight * np.log(np.maximum(weight, 1e-300)), place, weight))
+            groups.append(
+                _Groups(cost, -weight * np.log(np.maximum(weight, 1e-300)), place, weight)
+            )
         return groups
 
 
-def _shortest(groups: list[_Groups], price: FloatArray) -> tuple[FloatArray, FloatArray, list[IntArray]]:
+def _shortest(
+    groups: list[_Groups], price: FloatArray
+) -> tuple[FloatArray, FloatArray, list[IntArray]]:
     """Return cost and entropy of the partitions of least entropy + price · cost, and the starts of the last groups."""
-    columns, begin = np.arange(len(price)), []
+    columns = np.arange(len(price))
+    begin = []
     total, cost = np.zeros((2, len(groups) + 1, len(price)))
     for b, group in enumerate(groups, start=1):
         worth = total[:b] + group.entropy + price * group.cost
         begin.append(worth.argmin(axis=0))
-        total[b], cost[b] = worth[begin[-1], columns], cost[begin[-1], columns] + group.cost[begin[-1], columns]
+        total[b] = worth[begin[-1], columns]
+        cost[b] = cost[begin[-1], columns] + group.cost[begin[-1], columns]
     return cost[-1], total[-1] - price * cost[-1], begin
 
 
 def _gather(groups: list[_Groups], mass: FloatArray, price: FloatArray) -> FloatArray:
     """Return the distributions of the best partitions, (K, n); the centre for an infinite price."""
     begin = _shortest(groups, np.where(np.isinf(price), 0.0, price))[2]
-    point, end = np.zeros_like(mass), np.full(len(price), len(groups))
+    point = np.zeros_like(mass)
+    end = np.full(len(price), len(groups))
     for b in range(len(groups), 0, -1):
         rows = np.flatnonzero(end == b)
-        start, group = begin[b - 1][rows], groups[b - 1]
+        start = begin[b - 1][rows]
+        group = groups[b - 1]
         point[group.place[start, rows], rows] += group.mass[start, rows]
         end[rows] = start
     return np.where(np.isinf(price), mass, point)
@@ -243,19 +302,26 @@ def _gather(groups: list[_Groups], mass: FloatArray, price: FloatArray) -> Float
 def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
     r"""Bound the least W₁, gaps being one, of a distribution whose mode is class a, for each a: (K, n).
 
-    With λ_a = t and no class above t the least cost is convex and piecewise linear in t, between t = 1/K and max g. By
-    linear-programming duality it is the largest $\langle q, g \rangle - t (q_a + \sum_{b \ne a} q_b^+)$ over q that
-    change by at most one from class to class, and whole numbers suffice (`_cost_at_level`). Tangents at two levels
-    bound the cost between them from below. All classes of an item use the same levels, chosen for the class with the
-    smallest bound, until each class is known to be within the radius or beyond it.
+    With λ_a = t and no class above t the least cost is convex and piecewise linear in t, between t
+    = 1/K and max g. By linear-programming duality it is the largest $\langle q, g \rangle - t (q_a
+    + \sum_{b \ne a} q_b^+)$ over q that change by at most one from class to class, and whole
+    numbers suffice (`_cost_at_level`). Tangents at two levels bound the cost between them from
+    below. All classes of an item use the same levels, chosen for the class with the smallest bound,
+    until each class is known to be within the radius or beyond it.
     """
     k, n = mass.shape
-    close, tie = 1e-12 * (1.0 + radius), 1e-9 * (1.0 + radius)
+    close = 1e-12 * (1.0 + radius)
+    tie = 1e-9 * (1.0 + radius)
     best, bound = np.full((2, k, n), np.inf)
-    rows, low, high = np.arange(n), *np.zeros((2, 3, k, n))  # level, cost and slope of the brackets' ends
+    rows, low, high = (
+        np.arange(n),
+        *np.zeros((2, 3, k, n)),
+    )  # level, cost and slope of the brackets' ends
     for end, level in ((low, np.full(n, 1.0 / k)), (high, mass.max(axis=0))):
         cost, slope = _cost_at_level(level, mass)
-        end[0], end[1], end[2] = level, cost, slope
+        end[0] = level
+        end[1] = cost
+        end[2] = slope
         best = np.minimum(best, cost)
     best[mass == mass.max(axis=0)] = 0.0
     for _ in range(MAX_LEVELS):
@@ -266,12 +332,18 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
         some = best[:, rows]
         bound[:, rows] = np.where(inside, np.minimum(chord, some), some)
         is_open = (
-            (some > radius[rows]) & (bound[:, rows] <= radius[rows] + tie[rows]) & (some - bound[:, rows] > close[rows])
+            (some > radius[rows])
+            & (bound[:, rows] <= radius[rows] + tie[rows])
+            & (some - bound[:, rows] > close[rows])
         )
         kept = is_open.any(axis=0)
         if not kept.any():
             break
-        rows, low, high, level, is_open = rows[kept], low[..., kept], high[..., kept], level[:, kept], is_open[:, kept]
+        rows = rows[kept]
+        low = low[..., kept]
+        high = high[..., kept]
+        level = level[:, kept]
+        is_open = is_open[:, kept]
         chosen = np.where(is_open, bound[:, rows], np.inf).argmin(axis=0)
         level = level[chosen, np.arange(len(rows))]
         cost, slope = _cost_at_level(level, mass[:, rows])
@@ -285,22 +357,28 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
 def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     r"""Return the least W₁ with λ_a = level and no class above it, for each class a, and the slope in the level.
 
-    With q_a = −s, the best q is −(s − |b − a|)₊ within the distance s of a. Farther away it is a function y ≥ 0 that
-    starts from zero at a ± s and adds $\sum_b (g_b - t) y_b$ on either side (`_landscapes`).
+    With q_a = −s, the best q is −(s − |b − a|)₊ within the distance s of a. Farther away it is a
+    function y ≥ 0 that starts from zero at a ± s and adds $\sum_b (g_b - t) y_b$ on either side
+    (`_landscapes`).
     """
     k, n = mass.shape
     t = np.concatenate([level, level + NUDGE])
     twice = np.concatenate([mass, mass], axis=1)
     left, right = np.zeros((2, 2 * k, 2 * n))
-    left[k:], right[:k] = _landscapes(t, twice), _landscapes(t, twice[::-1])[::-1]
+    left[k:] = _landscapes(t, twice)
+    right[:k] = _landscapes(t, twice[::-1])[::-1]
     before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
-    cost, near, classes = np.full((k, 2 * n), -np.inf), np.zeros((k, n)), np.arange(k)
+    cost = np.full((k, 2 * n), -np.inf)
+    near = np.zeros((k, n))
+    classes = np.arange(k)
     for s in range(k):
         gain = left[k - s : 2 * k - s] + right[s : k + s] + s * t
         gain[:, :n] -= near
         gain[:, n:] -= near
         np.maximum(cost, gain, out=cost)
-        near = near + before[np.minimum(classes + s, k - 1) + 1] - before[np.maximum(classes - s, 0)]
+        near = (
+            near + before[np.minimum(classes + s, k - 1) + 1] - before[np.maximum(classes - s, 0)]
+        )
     slope = (cost[:, n:] - cost[:, :n]) / NUDGE
     whole = np.rint(slope)  # exact unless the slope changes in between
     return cost[:, :n], np.where(np.abs(slope - whole) < 0.01, whole, slope)
@@ -313,7 +391,8 @@ def _landscapes(t: FloatArray, mass: FloatArray) -> FloatArray:
     """
     k = len(mass)
     height = int(np.sqrt(2.0 * k)) + 2
-    levels, result = np.arange(height, dtype=float)[:, None], np.zeros((k, len(t)))
+    levels = np.arange(height, dtype=float)[:, None]
+    result = np.zeros((k, len(t)))
     best = levels * (mass[0] - t)
     for b in range(1, k):
         step = best.copy()

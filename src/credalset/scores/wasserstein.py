@@ -1,8 +1,8 @@
 r"""1-Wasserstein distance between distributions over ordered classes, and the ball it induces.
 
 $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$ with F and G the cumulative sums of λ and of the centre g is the least
-cost of transporting g into λ, at a cost of one per unit of mass and distance. Inside, classes come first, (K, n), and
-loops run over classes, for many regions at once.
+cost of transporting g into λ, at a cost of one per unit of mass and distance. Inside, classes come
+first, (K, n), and loops run over classes, for many regions at once.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ class Wasserstein(Score):
 
     $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$
 
-    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the smallest cost of
-    transporting one distribution into the other, if moving mass costs its distance. Use it for ordered classes.
+    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the
+    smallest cost of transporting one distribution into the other, if moving mass costs its
+    distance. Use it for ordered classes.
 
     Parameters
     ----------
     positions : sequence of K increasing numbers, optional
-        Positions of the classes. By default calibration takes the scale of the votes, if they have one; otherwise
-        positions are 0, 1, …, K − 1, as in the paper.
+        Positions of the classes. By default calibration takes the scale of the votes, if they have
+        one; otherwise positions are 0, 1, …, K − 1, as in the paper.
 
     Examples
     --------
@@ -63,37 +64,53 @@ class Wasserstein(Score):
         try:
             positions = tuple(float(x) for x in self.positions)
         except (TypeError, ValueError):
-            raise TypeError(f"positions must be increasing numbers, but is {self.positions!r}.") from None
-        if len(positions) < 2 or not np.isfinite(positions).all() or any(b <= a for a, b in pairwise(positions)):
+            raise TypeError(
+                f"positions must be increasing numbers, but is {self.positions!r}."
+            ) from None
+        if (
+            len(positions) < 2
+            or not np.isfinite(positions).all()
+            or any(b <= a for a, b in pairwise(positions))
+        ):
             raise ValueError(
-                f"positions must be at least two finite, strictly increasing numbers, but is {list(positions)}. "
-                "Sort the classes by position."
+                "positions must be at least two finite, strictly increasing numbers, but is "
+                f"{list(positions)}. Sort the classes by position."
             )
         object.__setattr__(self, "positions", positions)
 
     def on_scale(self, positions: Sequence[float] | None) -> Wasserstein:
         """Return the score at these positions, unless it has its own."""
-        return self if positions is None or self.positions is not None else Wasserstein(tuple(positions))
+        return (
+            self
+            if positions is None or self.positions is not None
+            else Wasserstein(tuple(positions))
+        )
 
     def gaps(self, n_classes: int) -> FloatArray:
         """Return the distances between neighbouring classes, (K − 1,)."""
-        return np.ones(n_classes - 1) if self.positions is None else np.diff(np.array(self.positions))
+        return (
+            np.ones(n_classes - 1) if self.positions is None else np.diff(np.array(self.positions))
+        )
 
     def _check_classes(self, n_classes: int) -> None:
         if self.positions is not None and len(self.positions) != n_classes:
             raise ValueError(
-                f"positions has {len(self.positions)} entries, but the predictions have {n_classes} classes. "
-                "Pass one position per class."
+                f"positions has {len(self.positions)} entries, but the predictions have "
+                f"{n_classes} classes. Pass one position per class."
             )
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """Return Σ gap_k |F_k − G_k|."""
-        return transport.transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
+        return transport.transport_cost(
+            distribution - prediction, self.gaps(distribution.shape[-1])
+        )
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
         """Return Wasserstein balls; a threshold of at least the length of the line gives the whole simplex."""
         gaps = self.gaps(prediction.shape[1])
-        return WassersteinBall(prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps))
+        return WassersteinBall(
+            prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps)
+        )
 
     def lipschitz(self, n_classes: int) -> float:
         """Return the length of the line, the largest distance that mass can move."""
@@ -104,8 +121,9 @@ class Wasserstein(Score):
 class WassersteinBall(Geometry):
     """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart.
 
-    Envelopes, expectations and possible modes are exact, and so is the largest entropy up to rounding. The smallest
-    entropy is a bracket. Volumes are exact up to three classes; vertices are listed up to three classes.
+    Envelopes, expectations and possible modes are exact, and so is the largest entropy up to
+    rounding. The smallest entropy is a bracket. Volumes are exact up to three classes; vertices are
+    listed up to three classes.
     """
 
     shape: ClassVar[str] = "Wasserstein ball"
@@ -133,7 +151,8 @@ class WassersteinBall(Geometry):
 
         def one_block(rows: slice) -> FloatArray:
             mass = np.ascontiguousarray(self.center[rows].T)
-            upper, left = mass.copy(), np.repeat(self.radius[None, rows], len(at), axis=0)
+            upper = mass.copy()
+            left = np.repeat(self.radius[None, rows], len(at), axis=0)
             for near, far in zip(order.T[1:], distance.T[1:, :, None], strict=True):
                 taken = np.minimum(mass[near], left / far)
                 upper += taken
@@ -147,15 +166,18 @@ class WassersteinBall(Geometry):
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return largest expectations and maximisers.
 
-        For a price on distance, the mass of each class moves to the class with the largest utility minus transport
-        cost. The resulting pairs (cost, expected utility) are corners of a concave frontier, whose value at cost r is
-        the largest expectation: a mixture of the two neighbouring corners. They are found by repeatedly using the slope
-        of the chord between corners on either side of r as the price, until no corner lies above the chord.
+        For a price on distance, the mass of each class moves to the class with the largest utility
+        minus transport cost. The resulting pairs (cost, expected utility) are corners of a concave
+        frontier, whose value at cost r is the largest expectation: a mixture of the two
+        neighbouring corners. They are found by repeatedly using the slope of the chord between
+        corners on either side of r as the price, until no corner lies above the chord.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
             u = np.ascontiguousarray(utility[rows].T)
-            return _greatest_expectation(np.ascontiguousarray(self.center[rows].T), u, self.radius[rows], self.gaps)
+            return _greatest_expectation(
+                np.ascontiguousarray(self.center[rows].T), u, self.radius[rows], self.gaps
+            )
 
         value, point = gather_blocks(one_block, *self._rows())
         return value, point
@@ -164,16 +186,24 @@ class WassersteinBall(Geometry):
         """Return brackets of both entropies, that of the largest one to rounding: see `flattest` and `gathered`."""
 
         def one_block(rows: slice) -> tuple[FloatArray, ...]:
-            mass, radius = np.ascontiguousarray(self.center[rows].T), self.radius[rows]
+            mass = np.ascontiguousarray(self.center[rows].T)
+            radius = self.radius[rows]
             most, reached = transport.flattest(mass, radius, np.array(self.gaps))
-            envelope, found = self[rows].envelope(), transport.entropy_toward_top(mass, radius, self.gaps)
+            envelope = self[rows].envelope()
+            found = transport.entropy_toward_top(mass, radius, self.gaps)
             if len(mass) <= MAX_GROUP_CLASSES:
                 bound, entropy = transport.gathered(mass, radius, self.gaps)
                 least = np.maximum(majorization_bound(*envelope), bound)
             else:
-                least = majorization_bound(*envelope, transport.largest_sums(mass, radius, self.gaps))
+                least = majorization_bound(
+                    *envelope, transport.largest_sums(mass, radius, self.gaps)
+                )
                 entropy = transport.entropy_of_blocks(mass, radius, self.gaps)
-            return *bracketed(least, np.minimum(found, entropy)), most, np.maximum(most - reached, 0.0)
+            return (
+                *bracketed(least, np.minimum(found, entropy)),
+                most,
+                np.maximum(most - reached, 0.0),
+            )
 
         return Entropies(*gather_blocks(one_block, *self._rows()))
 
@@ -186,7 +216,8 @@ class WassersteinBall(Geometry):
             return super().mode_radius()
 
         def one_block(rows: slice) -> FloatArray:
-            mass, unit = np.ascontiguousarray(self.center[rows].T), self.gaps[0]
+            mass = np.ascontiguousarray(self.center[rows].T)
+            unit = self.gaps[0]
             return unit * transport.distance_to_mode(mass, self.radius[rows] / unit).T
 
         return gather_blocks(one_block, *self._rows())
@@ -194,10 +225,14 @@ class WassersteinBall(Geometry):
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the distance to the surface, as f is linear along a ray, or to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            surface = self.radius[:, None] / transport.transport_cost(directions, np.array(self.gaps))
+            surface = self.radius[:, None] / transport.transport_cost(
+                directions, np.array(self.gaps)
+            )
         return np.minimum(surface, edge_distance(self.center[:, None], directions))
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the area of a polygon for three classes, which is exact."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
@@ -209,10 +244,12 @@ class WassersteinBall(Geometry):
         """Return the corners of region i, for two or three classes."""
         if self.n_classes > 3:
             raise ValueError(
-                f"vertices of Wasserstein balls are listed for at most 3 classes, but there are {self.n_classes}. Use "
-                "upper_expectation or sample."
+                "vertices of Wasserstein balls are listed for at most 3 classes, but there are "
+                f"{self.n_classes}. Use upper_expectation or sample."
             )
-        g, r, k = self.center[i], float(self.radius[i]), self.n_classes
+        g = self.center[i]
+        r = float(self.radius[i])
+        k = self.n_classes
         # Half-spaces c · λ ≤ d: the signs of F − G, and λ ≥ 0.
         signs = np.array(list(product((-1.0, 1.0), repeat=k - 1)))
         cumulative = np.tril(np.ones((k, k)))[:-1]
@@ -223,7 +260,9 @@ class WassersteinBall(Geometry):
             system = np.vstack([sides[list(chosen)], np.ones(k)])
             if abs(np.linalg.det(system)) > 1e-12:
                 found.append(np.linalg.solve(system, np.r_[ends[list(chosen)], 1.0]))
-        points = np.array([point for point in found if (sides @ point <= ends + 1e-12 * (1.0 + r)).all()])
+        points = np.array(
+            [point for point in found if (sides @ point <= ends + 1e-12 * (1.0 + r)).all()]
+        )
         return np.unique(np.maximum(points, 0.0).round(13), axis=0)
 
 
@@ -238,16 +277,21 @@ def _greatest_expectation(
     while len(rows):
         price = (far[1, rows] - near[1, rows]) / (far[0, rows] - near[0, rows])
         found = np.stack([*_corner(mass[:, rows], u[:, rows], gaps, price)[:2], price])
-        above = found[1] - price * found[0] > near[1, rows] - price * near[0, rows] + tolerance[rows]
+        above = (
+            found[1] - price * found[0] > near[1, rows] - price * near[0, rows] + tolerance[rows]
+        )
         affordable = found[0] <= budget[rows]
         near[:, rows[above & affordable]] = found[:, above & affordable]
         far[:, rows[above & ~affordable]] = found[:, above & ~affordable]
         rows = rows[above]
     share = np.ones(n)
     np.divide(budget - near[0], far[0] - near[0], out=share, where=far[0] > budget)
-    point, columns = np.zeros_like(mass), np.arange(n)
+    point = np.zeros_like(mass)
+    columns = np.arange(n)
     for part, price in ((1.0 - share, near[2]), (share, far[2])):
-        target = np.where(np.isinf(price), np.arange(len(mass))[:, None], _corner(mass, u, gaps, price)[2])
+        target = np.where(
+            np.isinf(price), np.arange(len(mass))[:, None], _corner(mass, u, gaps, price)[2]
+        )
         for j, goes_to in enumerate(target):
             point[goes_to, columns] += part * mass[j]
     return (u * point).sum(axis=0), point.T
@@ -257,7 +301,8 @@ def _corner(
     mass: FloatArray, u: FloatArray, gaps: tuple[float, ...], price: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return cost (n,), expected utility (n,) and the target of each class, (K, n), at prices (n,), in two sweeps."""
-    worth, target = u.copy(), np.repeat(np.arange(len(u))[:, None], u.shape[1], axis=1)
+    worth = u.copy()
+    target = np.repeat(np.arange(len(u))[:, None], u.shape[1], axis=1)
     for sweep, step in ((range(1, len(u)), -1), (range(len(u) - 2, -1, -1), 1)):
         for k in sweep:
             offer = worth[k + step] - price * gaps[min(k, k + step)]
@@ -272,13 +317,17 @@ def _corner(
 def _polygon_area(center: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
     """Return the area of {(F_1, F_2)} of three classes, (N,), ½ for the whole simplex.
 
-    With w = F − G it is the integral over w_1 of the length of max(w_1 − g_2, −s / b) ≤ w_2 ≤ min(g_3, s / b),
-    s = r − a |w_1|: piecewise linear, so that the trapezoidal rule between its breakpoints is exact.
+    With w = F − G it is the integral over w_1 of the length of max(w_1 − g_2, −s / b) ≤ w_2 ≤
+    min(g_3, s / b), s = r − a |w_1|: piecewise linear, so that the trapezoidal rule between its
+    breakpoints is exact.
     """
     (a, b), (g1, g2, g3) = gaps, center.T
-    low, high = -np.minimum(g1, radius / a), np.minimum(g2 + g3, radius / a)
+    low = -np.minimum(g1, radius / a)
+    high = np.minimum(g2 + g3, radius / a)
     breaks = [low, high, 0.0 * g1, (radius - b * g3) / a, (b * g3 - radius) / a]
-    for side, sign in product((-1.0, 1.0), (-1.0, 1.0)):  # w_1 − g_2 = side · (r − sign · a w_1) / b
+    for side, sign in product(
+        (-1.0, 1.0), (-1.0, 1.0)
+    ):  # w_1 − g_2 = side · (r − sign · a w_1) / b
         slope = b + side * sign * a
         if slope != 0.0:
             breaks.append((side * radius + b * g2) / slope)

@@ -7,4 +7,13 @@ from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.queue import Queue, QueueRules
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 
-__all__ = ["CredalSet", "Entropies", "EntropyBounds", "Geometry", "Queue", "QueueRules", "Uncertainty", "Volume"]
+__all__ = [
+    "CredalSet",
+    "Entropies",
+    "EntropyBounds",
+    "Geometry",
+    "Queue",
+    "QueueRules",
+    "Uncertainty",
+    "Volume",
+]

@@ -9,7 +9,9 @@ from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 
 
-def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+def support(
+    lower: FloatArray, upper: FloatArray, utility: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the largest expected utility between the envelopes and a maximiser: the best classes are filled first."""
     order = np.argsort(-utility, axis=1, kind="stable")
     room = np.take_along_axis(upper - lower, order, axis=1)
@@ -22,12 +24,15 @@ def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[
     return (utility * point).sum(axis=1), point
 
 
-def majorization_bound(lower: FloatArray, upper: FloatArray, most: FloatArray | float = 1.0) -> FloatArray:
+def majorization_bound(
+    lower: FloatArray, upper: FloatArray, most: FloatArray | float = 1.0
+) -> FloatArray:
     """Return a lower bound (N,) on the entropy of every distribution between envelopes (N, K).
 
-    The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 − sum of the K − j
-    smallest lowers), which is concave in j. The increments of T majorise every member, and entropy is Schur-concave.
-    Further bounds ``most`` (N, K − 1) that are concave in j improve T.
+    The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 −
+    sum of the K − j smallest lowers), which is concave in j. The increments of T majorise every
+    member, and entropy is Schur-concave. Further bounds ``most`` (N, K − 1) that are concave in j
+    improve T.
 
     Examples
     --------
@@ -37,7 +42,9 @@ def majorization_bound(lower: FloatArray, upper: FloatArray, most: FloatArray | 
     tops = np.cumsum(np.sort(upper, axis=1)[:, ::-1], axis=1)
     rest = np.cumsum(np.sort(lower, axis=1), axis=1)
     sums = np.clip(np.minimum(np.minimum(tops[:, :-1], 1.0 - rest[:, -2::-1]), most), 0.0, 1.0)
-    return entropy_of_valid(np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0))
+    return entropy_of_valid(
+        np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0)
+    )
 
 
 def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -48,7 +48,9 @@ class _Answers:
         return {f"entropy_{name}": getattr(self.entropies, name) for name in names}
 
     def volume(self) -> dict[str, AnyArray]:
-        return dict(zip(("volume", "volume_error"), self.sets.volume(return_error=True), strict=True))
+        return dict(
+            zip(("volume", "volume_error"), self.sets.volume(return_error=True), strict=True)
+        )
 
 
 #: questions by name, each with a function that returns its columns
@@ -81,7 +83,8 @@ def check_questions(ask: Iterable[str]) -> tuple[str, ...]:
 def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str, AnyArray]:
     """Return the threshold of each set, whether it is empty, and the columns of the questions.
 
-    Every column is an array (N,) except ``labels``, which are booleans (N, K): the e-admissible labels.
+    Every column is an array (N,) except ``labels``, which are booleans (N, K): the e-admissible
+    labels.
 
     Examples
     --------
@@ -97,23 +100,35 @@ def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str
     return result
 
 
-def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: float | None) -> Any:
+def to_frame(
+    sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: float | None
+) -> Any:
     """Build a data frame; see `CredalSet.to_frame`."""
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
     own = range(len(sets)) if sets.items is None else sets.items
     names = list(own if items is None else items)
     if len(names) != len(sets):
-        raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
-    head: dict[str, Any] = {"item": names} | ({} if alpha is None else {"alpha": np.full(len(sets), alpha)})
+        raise ValueError(
+            f"items must name each of the {len(sets)} sets, but holds {len(names)} names."
+        )
+    head: dict[str, Any] = {"item": names} | (
+        {} if alpha is None else {"alpha": np.full(len(sets), alpha)}
+    )
     found = columns(sets, ask)
     classes = sets.class_names
     package = need(kind)
     if kind == "pandas":
-        lists = {name: label_lists(values, classes) for name, values in found.items() if values.ndim == 2}
-        return pandas_frame(head | found | lists, None if items is None and sets.items is None else names)
+        lists = {
+            name: label_lists(values, classes) for name, values in found.items() if values.ndim == 2
+        }
+        return pandas_frame(
+            head | found | lists, None if items is None and sets.items is None else names
+        )
     arrow = need("pyarrow")
-    table = arrow.table({name: arrow.array(values) for name, values in head.items()} | arrow_columns(found, classes))
+    table = arrow.table(
+        {name: arrow.array(values) for name, values in head.items()} | arrow_columns(found, classes)
+    )
     return table if kind == "pyarrow" else package.from_arrow(table)
 
 
@@ -134,7 +149,8 @@ def arrow_columns(columns: dict[str, AnyArray], class_names: Sequence[Any]) -> d
 
     names = pa.array([str(name) for name in class_names], pa.string())
     return {
-        name: pa.array(values) if values.ndim == 1 else _name_lists(values, names) for name, values in columns.items()
+        name: pa.array(values) if values.ndim == 1 else _name_lists(values, names)
+        for name, values in columns.items()
     }
 
 

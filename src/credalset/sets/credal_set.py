@@ -32,26 +32,28 @@ class CredalSet:
 
     $$C = \{ \lambda : f(\text{prediction}, \lambda) \le \text{threshold} \}$$
 
-    Sets are returned by ``predict_set`` of a calibration, or by ``region(prediction, threshold)`` of a score. The
-    ``guarantee`` of the calibration states which distribution the sets contain, and with which probability:
+    Sets are returned by ``predict_set`` of a calibration, or by ``region(prediction, threshold)``
+    of a score. The ``guarantee`` of the calibration states which distribution the sets contain, and
+    with which probability:
 
-    - sets of a `Calibration` contain the recorded distribution, that is the shares of the votes that would be recorded
-      for the item, with probability at least 1 − α; with a noise model, the true distribution under the assumption of
-      that model;
-    - sets of a `CrowdCalibration` contain the shares of the votes that are not in hand with probability at least 1 − α;
-      with ``method="imputed"``, the true distribution with probability approximately 1 − α if votes follow the crowd
-      model;
+    - sets of a `Calibration` contain the recorded distribution, that is the shares of the votes
+      that would be recorded for the item, with probability at least 1 − α; with a noise model, the
+      true distribution under the assumption of that model;
+    - sets of a `CrowdCalibration` contain the shares of the votes that are not in hand with
+      probability at least 1 − α; with ``method="imputed"``, the true distribution with probability
+      approximately 1 − α if votes follow the crowd model;
     - sets of a score's ``region`` have no guarantee.
 
-    The score defines membership, and the geometry computes all other results. Bounds, expectations, entropies and
-    samples of empty sets are NaN; their volume is 0, and they have no labels.
+    The score defines membership, and the geometry computes all other results. Bounds, expectations,
+    entropies and samples of empty sets are NaN; their volume is 0, and they have no labels.
 
     Attributes
     ----------
     score : Score
         The nonconformity score that defines membership.
     prediction : ndarray of shape (N, K), IntervalPrediction or ScaledPrediction
-        What the model predicted: distributions, or Dirichlet concentrations for second-order scores.
+        What the model predicted: distributions, or Dirichlet concentrations for second-order
+        scores.
     threshold : ndarray of shape (N,)
         Largest score of a member; ``+inf`` makes the set the whole simplex.
     geometry : Geometry
@@ -114,8 +116,8 @@ class CredalSet:
             rows = rows.astype(np.int64) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
                 raise TypeError(
-                    f"sets are indexed by position (an int, a slice, a list or a mask), but got {rows.tolist()!r:.80}. "
-                    "Use select() for names."
+                    "sets are indexed by position (an int, a slice, a list or a mask), but got "
+                    f"{rows.tolist()!r:.80}. Use select() for names."
                 )
         return dataclasses.replace(
             self,
@@ -160,9 +162,9 @@ class CredalSet:
         Parameters
         ----------
         distribution : array of shape (N, K), (M, K) or (N, M, K), or Annotations
-            Distributions or annotation counts: (N, K) holds one candidate per set, matched by name where both have
-            names; (M, K) with ``broadcast=True`` holds M candidates for all sets; (N, M, K) holds M candidates for each
-            set.
+            Distributions or annotation counts: (N, K) holds one candidate per set, matched by name
+            where both have names; (M, K) with ``broadcast=True`` holds M candidates for all sets;
+            (N, M, K) holds M candidates for each set.
         broadcast : bool
             Whether to compare every candidate with every set.
 
@@ -184,13 +186,14 @@ class CredalSet:
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
         """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size, (N,).
 
-        The number of grid points grows as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
+        The number of grid points grows as C(1/resolution + K − 1, K − 1): use a coarser grid beyond
+        three classes.
 
         Parameters
         ----------
         resolution : float
-            Step of the grid; its reciprocal must be a whole number. The paper uses 0.005 (20 301 points for three
-            classes).
+            Step of the grid; its reciprocal must be a whole number. The paper uses 0.005 (20 301
+            points for three classes).
 
         Examples
         --------
@@ -242,17 +245,23 @@ class CredalSet:
         (array([2.2]), array([[0.6, 0.2, 0.2]]))
         """
         u = as_numbers(utility, "utility")
-        n, k = len(self), self.n_classes
+        n = len(self)
+        k = self.n_classes
         if u.shape not in {(k,), (n, k)}:
-            raise ValueError(f"utility must have shape ({k},) or ({n}, {k}), but has shape {u.shape}.")
+            raise ValueError(
+                f"utility must have shape ({k},) or ({n}, {k}), but has shape {u.shape}."
+            )
         if not np.isfinite(u).all():
             raise ValueError("utility contains NaN or infinity. Pass finite numbers.")
-        # In units of its size, a power of two: differences and squares stay within the range of doubles.
+        # In units of its size, a power of two: differences and squares stay within the range of
+        # doubles.
         size = float(2.0 ** (np.frexp(np.abs(u).max(initial=0.0))[1] - 1.0))
         u = np.ascontiguousarray(np.broadcast_to(u / size, (n, k)))
         best = np.eye(k)[u.argmax(axis=1)][np.isposinf(self.radius)]
         whole = ((best * u[np.isposinf(self.radius)]).sum(axis=1), best)
-        value, member = answer(self.geometry, lambda geometry, rows: geometry.support(u[rows]), whole)
+        value, member = answer(
+            self.geometry, lambda geometry, rows: geometry.support(u[rows]), whole
+        )
         return size * value, member
 
     def upper_expectation(self, utility: ArrayLike) -> FloatArray:
@@ -278,10 +287,11 @@ class CredalSet:
     def entropy_bounds(self, base: float | str | None = None) -> EntropyBounds:
         """Return the smallest and the largest Shannon entropy of the members of each set.
 
-        Bounds that are not exact are certified: no member lies beyond them, and ``lower_gap`` and ``upper_gap`` are the
-        distances to the best members found. Both bounds are exact for ``tv``, ``kl``, ``inner``, ``so``, ``density``
-        and ``hellinger``; ``brier``, ``ws`` and ``intervals`` (beyond four classes) have brackets of the smallest
-        entropy; a score that defines only a formula has brackets of both.
+        Bounds that are not exact are certified: no member lies beyond them, and ``lower_gap`` and
+        ``upper_gap`` are the distances to the best members found. Both bounds are exact for ``tv``,
+        ``kl``, ``inner``, ``so``, ``density`` and ``hellinger``; ``brier``, ``ws`` and
+        ``intervals`` (beyond four classes) have brackets of the smallest entropy; a score that
+        defines only a formula has brackets of both.
 
         Parameters
         ----------
@@ -300,8 +310,11 @@ class CredalSet:
         >>> lower.round(3), upper.round(3)
         (array([0.455]), array([0.865]))
         """
-        unit, most = log_base(base, self.n_classes), log_base("K", self.n_classes)
-        bounds = answer(self.geometry, lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0))
+        unit = log_base(base, self.n_classes)
+        most = log_base("K", self.n_classes)
+        bounds = answer(
+            self.geometry, lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0)
+        )
         lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
         exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
         method = "exact" if exact else "bracket"
@@ -310,8 +323,9 @@ class CredalSet:
     def uncertainty(self, base: float | str | None = "K") -> Uncertainty:
         """Split the uncertainty of each set into an aleatoric and an epistemic part.
 
-        The total uncertainty is the largest entropy of a member, the aleatoric part is the smallest, and the epistemic
-        part is their difference. Where `entropy_bounds` are not exact, the result has gaps.
+        The total uncertainty is the largest entropy of a member, the aleatoric part is the
+        smallest, and the epistemic part is their difference. Where `entropy_bounds` are not exact,
+        the result has gaps.
 
         Parameters
         ----------
@@ -324,7 +338,15 @@ class CredalSet:
         """
         bounds = self.entropy_bounds(base)
         lower, upper = bounds
-        return Uncertainty(upper, lower, upper - lower, bounds.upper_gap, bounds.lower_gap, bounds.method, self.items)
+        return Uncertainty(
+            upper,
+            lower,
+            upper - lower,
+            bounds.upper_gap,
+            bounds.lower_gap,
+            bounds.method,
+            self.items,
+        )
 
     def log_volume(self, random_state: RandomState = 0, n_rays: int = 1024) -> Volume:
         """Return the logarithm of `volume` with its standard error; it is finite where the volume itself underflows.
@@ -340,7 +362,8 @@ class CredalSet:
         -------
         Volume
         """
-        generator, rays = as_generator(random_state), as_positive_int(n_rays, "n_rays")
+        generator = as_generator(random_state)
+        rays = as_positive_int(n_rays, "n_rays")
         method = ["exact"]
 
         def regular(geometry: Geometry, _: Any) -> tuple[FloatArray, FloatArray]:
@@ -352,12 +375,15 @@ class CredalSet:
         value, error = answer(self.geometry, regular, (0.0, 0.0), (-np.inf, 0.0))
         return Volume(value, error, method[0], self.items)
 
-    def volume(self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024) -> Any:
+    def volume(
+        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024
+    ) -> Any:
         """Return the volume of each set as a fraction of the volume of the simplex.
 
-        The volume is exact for two classes, for ``inner``, ``so`` and ``density``, for ``tv`` up to twelve classes and
-        for ``kl``, ``ws`` and ``brier`` with three; for ``intervals`` unless rounding prevents it. Otherwise it is
-        estimated by Monte Carlo integration along random rays from the centre of each set.
+        The volume is exact for two classes, for ``inner``, ``so`` and ``density``, for ``tv`` up to
+        twelve classes and for ``kl``, ``ws`` and ``brier`` with three; for ``intervals`` unless
+        rounding prevents it. Otherwise it is estimated by Monte Carlo integration along random rays
+        from the centre of each set.
 
         Parameters
         ----------
@@ -371,7 +397,8 @@ class CredalSet:
         Returns
         -------
         ndarray of shape (N,) or Volume
-            A `Volume` unpacks as ``value, standard_error``; its ``method`` is ``"exact"`` or ``"estimate"``.
+            A `Volume` unpacks as ``value, standard_error``; its ``method`` is ``"exact"`` or
+            ``"estimate"``.
 
         Examples
         --------
@@ -382,7 +409,11 @@ class CredalSet:
         """
         log = self.log_volume(random_state, n_rays)
         value = np.exp(log.value)
-        return Volume(value, value * log.standard_error, log.method, self.items) if return_error else value
+        return (
+            Volume(value, value * log.standard_error, log.method, self.items)
+            if return_error
+            else value
+        )
 
     def vertices(self, i: int) -> FloatArray:
         """Return the vertices of a set, (V, K), for polytopes (``tv``, ``ws``, ``inner``, ``intervals``).
@@ -407,12 +438,15 @@ class CredalSet:
         random_state : int, Generator or None
             Seed.
         """
-        count, generator = as_positive_int(n, "n"), as_generator(random_state)
+        count = as_positive_int(n, "n")
+        generator = as_generator(random_state)
 
         def whole(rows: int) -> FloatArray:
             return sample_uniform(rows * count, self.n_classes, generator).reshape(rows, count, -1)
 
-        return answer(self.geometry, lambda geometry, _: [geometry.sample(count, generator)], [whole])[0]
+        return answer(
+            self.geometry, lambda geometry, _: [geometry.sample(count, generator)], [whole]
+        )[0]
 
     def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
         """Return which actions the rule keeps under each set, (N, A) booleans; none under an empty set.
@@ -422,8 +456,9 @@ class CredalSet:
         rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
             Decision rule; `credalset.sets.decisions` defines all of them.
         utility : array of shape (A, K), optional
-            Utility of each action in each class. By default there is one action per class with utility 1 for the
-            correct class. The e-admissible labels are then the labels that are most probable under some member.
+            Utility of each action in each class. By default there is one action per class with
+            utility 1 for the correct class. The e-admissible labels are then the labels that are
+            most probable under some member.
 
         Examples
         --------
@@ -500,11 +535,13 @@ class CredalSet:
         Parameters
         ----------
         items : iterable of N names, optional
-            Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
+            Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2,
+            ….
         ask : iterable of str
-            ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (the e-admissible labels, and their number), ``"width"``, ``"volume"``
-            (with its standard error), ``"aleatoric"``, ``"epistemic"``, ``"total"`` and ``"action"`` (see `queue`).
+            ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"``
+            (both bounds, normalised to [0, 1]), ``"labels"`` (the e-admissible labels, and their
+            number), ``"width"``, ``"volume"`` (with its standard error), ``"aleatoric"``,
+            ``"epistemic"``, ``"total"`` and ``"action"`` (see `queue`).
         alpha : float, optional
             The miscoverage rate at which the sets were predicted, added as a column.
         kind : {"pandas", "polars", "pyarrow"}
@@ -552,7 +589,10 @@ class CredalSet:
         items: tuple[Any, ...] | None,
     ) -> CredalSet:
         sets: CredalSet = score.region(prediction, threshold)
-        for name, names, size in (("classes", classes, sets.n_classes), ("items", items, len(sets))):
+        for name, names, size in (
+            ("classes", classes, sets.n_classes),
+            ("items", items, len(sets)),
+        ):
             if names is not None and len(names) != size:
                 raise ValueError(f"{name} must hold {size} names, but holds {len(names)}.")
         return dataclasses.replace(sets, classes=classes, items=items)
@@ -561,7 +601,8 @@ class CredalSet:
         text = f"CredalSet: {plural(len(self), self.geometry.shape)} over {self.n_classes} classes"
         if len(self) == 0:
             return f"{text} (score {self.score.name})"
-        low, high = float(self.threshold.min()), float(self.threshold.max())
+        low = float(self.threshold.min())
+        high = float(self.threshold.max())
         span = f"threshold {low:.4g}" if low == high else f"thresholds {low:.4g} to {high:.4g}"
         n_empty = int(self.is_empty().sum())
         return f"{text}, {span}{f', {n_empty} empty' if n_empty else ''} (score {self.score.name})"

@@ -1,7 +1,7 @@
 """Decisions under a credal set by the classical rules of imprecise probability.
 
-With u_a the utility of action a in each class, and E̲ and E̅ the lower and the upper expectation over the set, a rule
-keeps these actions a:
+With u_a the utility of action a in each class, and E̲ and E̅ the lower and the upper expectation
+over the set, a rule keeps these actions a:
 
 - ``gamma-maximin``: those with the largest E̲ u_a.
 - ``gamma-maximax``: those with the largest E̅ u_a.
@@ -9,7 +9,8 @@ keeps these actions a:
 - ``maximal``: those for which no b has E̲(u_b − u_a) > 0.
 - ``e-admissible``: those that are optimal under some member of the set.
 
-e-admissible ⊆ maximal ⊆ interval-dominance (Troffaes 2007, International Journal of Approximate Reasoning 45).
+e-admissible ⊆ maximal ⊆ interval-dominance (Troffaes 2007, International Journal of Approximate
+Reasoning 45).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def as_utility(utility: Any, n_classes: int) -> FloatArray:
     array = as_numbers(utility, "utility")
     if array.ndim != 2 or array.shape[1] != n_classes or len(array) == 0:
         raise ValueError(
-            f"utility must have shape (n_actions, {n_classes}), one row per action and one column per class, "
-            f"but has shape {array.shape}."
+            f"utility must have shape (n_actions, {n_classes}), one row per action and one column "
+            f"per class, but has shape {array.shape}."
         )
     if not np.isfinite(array).all():
         raise ValueError("utility contains NaN or infinity. Pass finite numbers.")
@@ -90,8 +91,8 @@ def possible_modes(sets: CredalSet) -> BoolArray:
     """Tell which classes are the most probable one, alone or tied, for some member, (N, K)."""
     (nearest,) = answer(sets.geometry, lambda geometry, _: [geometry.mode_radius()], [-np.inf])
     reach = sets.radius[:, None]
-    # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, so a larger
-    # slack would admit classes whose probability is too small by its square root.
+    # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero,
+    # so a larger slack would admit classes whose probability is too small by its square root.
     slack = np.where(np.isfinite(reach), TIE * np.abs(reach) + 4e-16, 0.0)
     return np.asarray(nearest <= reach + slack)
 
@@ -99,10 +100,12 @@ def possible_modes(sets: CredalSet) -> BoolArray:
 def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
     """Compare actions in pairs.
 
-    Labels that can be the mode are maximal; labels whose upper probability is below the lower probability of another
-    are not. An action needs no comparison with those that are not better for the member that is best for it.
+    Labels that can be the mode are maximal; labels whose upper probability is below the lower
+    probability of another are not. An action needs no comparison with those that are not better for
+    the member that is best for it.
     """
-    tie, n_asked = _tie(sets), 0
+    tie = _tie(sets)
+    n_asked = 0
     if matrix is None:
         (lower, upper), sure, matrix = sets.envelope(), possible_modes(sets), np.eye(sets.n_classes)
         kept = sure | (upper >= lower.max(axis=1, keepdims=True) - tie)
@@ -118,8 +121,9 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
             n_asked += len(asked) > 0
             if n_asked > MAX_EXPECTATIONS:
                 raise ValueError(
-                    f"comparing {len(matrix)} actions in pairs takes more than {MAX_EXPECTATIONS} expectations. Use "
-                    "rule='interval-dominance', which takes two per action, or pass a utility with fewer actions."
+                    f"comparing {len(matrix)} actions in pairs takes more than {MAX_EXPECTATIONS} "
+                    "expectations. Use rule='interval-dominance', which takes two per action, or "
+                    "pass a utility with fewer actions."
                 )
             if len(asked):
                 kept[asked, a] = sets[asked].upper_expectation(matrix[a] - matrix[b]) >= -tie

@@ -1,8 +1,9 @@
 """Certified brackets of the smallest and the largest entropy of any convex region, from its support function.
 
-The envelopes bound the smallest entropy by majorisation, and the largest by that of the most even distribution between
-them. Frank–Wolfe steps raise the entropy of a member and improve the upper bound. Members at the peaks of the likeliest
-classes, moved along the gradient, come close to the smallest entropy.
+The envelopes bound the smallest entropy by majorisation, and the largest by that of the most even
+distribution between them. Frank–Wolfe steps raise the entropy of a member and improve the upper
+bound. Members at the peaks of the likeliest classes, moved along the gradient, come close to the
+smallest entropy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from credalset.simplex import entropy_of_valid
 if TYPE_CHECKING:
     from credalset.sets.geometry import Entropies, Geometry
 
-CLIMBS, DESCENTS, PEAKS = 40, 4, 3  # steps up, steps down, and the number of classes whose peaks are starts
+CLIMBS, DESCENTS, PEAKS = (
+    40,
+    4,
+    3,
+)  # steps up, steps down, and the number of classes whose peaks are starts
 CLOSE = 1e-9  # nats below which a bracket is tight enough
 FLOOR = 1e-10  # of probabilities in gradients
 TINY = np.finfo(float).tiny
@@ -41,11 +46,14 @@ def bracket(geometry: Geometry) -> Entropies:
     return Entropies(*gather_blocks(one_block, len(geometry), CLIMBS * geometry.n_classes))
 
 
-def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def climb(
+    geometry: Geometry, lower: FloatArray, upper: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return a bound on the largest entropy, and the entropy of a member that comes close to it, (N,) each.
 
-    Steps go toward the member v that maximises the tangent plane at λ, or move weight to v from the worst member of
-    which λ is a mixture (Lacoste-Julien and Jaggi, 2015). The tangent plane bounds the entropy from above.
+    Steps go toward the member v that maximises the tangent plane at λ, or move weight to v from the
+    worst member of which λ is a mixture (Lacoste-Julien and Jaggi, 2015). The tangent plane bounds
+    the entropy from above.
     """
     n, k = geometry.center.shape
     uniform = np.full((n, k), 1.0 / k)
@@ -53,29 +61,40 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
     share = np.where(np.isfinite(share), share, 0.0)
     point = geometry.center + share[:, None] * (uniform - geometry.center)
     bound = entropy_of_valid(most_even(lower, upper))
-    members, weights = np.zeros((CLIMBS + 1, n, k)), np.zeros((CLIMBS + 1, n))
-    members[0], weights[0] = point, 1.0
+    members = np.zeros((CLIMBS + 1, n, k))
+    weights = np.zeros((CLIMBS + 1, n))
+    members[0] = point
+    weights[0] = 1.0
     close = CLOSE + 4.0 * geometry.tolerance
     active = np.flatnonzero(bound - entropy_of_valid(point) > close)
     for step in range(1, CLIMBS + 1):
         if len(active) == 0:
             break
         current = point[active]
-        raised = np.maximum(current, FLOOR)  # H(v) ≤ Σ (−v log x − v + x) for any x > 0, tangents of −v log v
+        raised = np.maximum(
+            current, FLOOR
+        )  # H(v) ≤ Σ (−v log x − v + x) for any x > 0, tangents of −v log v
         slope = -np.log(raised)
         value, vertex = geometry[active].support(slope)
         bound[active] = np.minimum(bound[active], value + raised.sum(axis=1) - 1.0)
-        used, weight = members[:step, active], weights[:step, active]
+        used = members[:step, active]
+        weight = weights[:step, active]
         worth = np.where(weight > 0, (used * slope).sum(axis=2), np.inf)
-        worst, rows = worth.argmin(axis=0), np.arange(len(active))
-        toward, swap = vertex - current, weight[worst, rows][:, None] * (vertex - used[worst, rows])
-        t, s = _line_search(current, toward), _line_search(current, swap)
-        moved, swapped = (np.maximum(current + a[:, None] * d, 0.0) for a, d in ((t, toward), (s, swap)))
+        worst = worth.argmin(axis=0)
+        rows = np.arange(len(active))
+        toward = vertex - current
+        swap = weight[worst, rows][:, None] * (vertex - used[worst, rows])
+        t = _line_search(current, toward)
+        s = _line_search(current, swap)
+        moved, swapped = (
+            np.maximum(current + a[:, None] * d, 0.0) for a, d in ((t, toward), (s, swap))
+        )
         swaps = entropy_of_valid(swapped) > entropy_of_valid(moved)
         taken = s * weight[worst, rows]
         weights[:step, active] = weight * np.where(swaps, 1.0, 1.0 - t)
         weights[worst, active] -= np.where(swaps, taken, 0.0)
-        members[step, active], weights[step, active] = vertex, np.where(swaps, taken, t)
+        members[step, active] = vertex
+        weights[step, active] = np.where(swaps, taken, t)
         point[active] = np.where(swaps[:, None], swapped, moved)
         active = active[bound[active] - entropy_of_valid(point[active]) > close]
     return bound, np.minimum(entropy_of_valid(point), bound)
@@ -85,7 +104,9 @@ def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
     """Return t in [0, 1] that maximises H(point + t·step), by bisection on the (falling) derivative."""
 
     def falls(t: FloatArray) -> BoolArray:
-        return np.asarray((step * np.log(np.maximum(point + t[:, None] * step, TINY))).sum(axis=1) >= 0)
+        return np.asarray(
+            (step * np.log(np.maximum(point + t[:, None] * step, TINY))).sum(axis=1) >= 0
+        )
 
     low, high = bisect(falls, np.zeros(len(point)), np.ones(len(point)), steps=40)
     return np.asarray(0.5 * (low + high))
@@ -94,7 +115,8 @@ def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
 def descend(geometry: Geometry) -> FloatArray:
     """Return the entropy of the best of a few members, (N,), found from peaks of the likeliest classes.
 
-    Entropy is concave, so the minimiser of its linearisation over the region never has more entropy.
+    Entropy is concave, so the minimiser of its linearisation over the region never has more
+    entropy.
     """
     n, k = geometry.center.shape
     likely = np.argsort(-geometry.center, axis=1, kind="stable")

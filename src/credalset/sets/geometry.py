@@ -1,12 +1,14 @@
 r"""The interface of a region: six functions, four of which have defaults.
 
-A geometry is a batch of regions {λ : divergence(λ) ≤ radius} around centres. A score with a known region defines a
-frozen dataclass with `divergence` and `support`, and overrides the defaults where it has closed forms. A geometry
-handles regular regions only; `credalset.sets.CredalSet` handles empty sets and whole simplices.
+A geometry is a batch of regions {λ : divergence(λ) ≤ radius} around centres. A score with a known
+region defines a frozen dataclass with `divergence` and `support`, and overrides the defaults where
+it has closed forms. A geometry handles regular regions only; `credalset.sets.CredalSet` handles
+empty sets and whole simplices.
 
-The defaults need `divergence` and `support` only: envelopes by 2K support functions, entropies by certified brackets
-(`credalset.sets.entropies`), possible modes by separating planes (`credalset.sets.modes`), volumes by rays from the
-centre (`credalset.sets.volume`) and samples by rejection and Markov chains (`credalset.sets.sampling`).
+The defaults need `divergence` and `support` only: envelopes by 2K support functions, entropies by
+certified brackets (`credalset.sets.entropies`), possible modes by separating planes
+(`credalset.sets.modes`), volumes by rays from the centre (`credalset.sets.volume`) and samples by
+rejection and Markov chains (`credalset.sets.sampling`).
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ ROW_TYPES = (np.ndarray, PredictionBatch)
 class Entropies(NamedTuple):
     """Smallest and largest entropy of each region in nats, (N,) each, with gaps.
 
-    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower + lower_gap``, and another
-    at least ``upper - upper_gap``. Gaps are zero where the value is exact.
+    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower +
+    lower_gap``, and another at least ``upper - upper_gap``. Gaps are zero where the value is exact.
     """
 
     lower: FloatArray
@@ -48,21 +50,24 @@ class Entropies(NamedTuple):
 class Geometry(ABC):
     """A batch of N regions {λ : divergence(λ) ≤ radius} over K classes, the base class of the regions of scores.
 
-    Subclasses are frozen dataclasses that define `divergence` and `support`; the other methods have defaults. Fields
-    that are arrays (or predictions) have one row per region and are selected together. Fields that all regions share
-    are numbers, tuples or scores. Methods are called for regions that are neither empty nor the whole simplex.
+    Subclasses are frozen dataclasses that define `divergence` and `support`; the other methods have
+    defaults. Fields that are arrays (or predictions) have one row per region and are selected
+    together. Fields that all regions share are numbers, tuples or scores. Methods are called for
+    regions that are neither empty nor the whole simplex.
 
     Attributes
     ----------
     center : ndarray of shape (N, K)
         Centre of each region, from which rays start.
     radius : ndarray of shape (N,)
-        Largest divergence of a member; negative for an empty region, ``+inf`` for the whole simplex.
+        Largest divergence of a member; negative for an empty region, ``+inf`` for the whole
+        simplex.
     """
 
     #: name of such a region in texts
     shape: ClassVar[str] = "region"
-    #: largest difference between a value of `support` and its member's, relative to the range of the utility
+    #: largest difference between a value of `support` and its member's, relative to the range of
+    #: the utility
     tolerance: ClassVar[float] = 0.0
 
     center: FloatArray
@@ -100,7 +105,8 @@ class Geometry(ABC):
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and the largest probability of each class, (N, K) each."""
         n, k = self.center.shape
-        lower, upper = np.empty((n, k)), np.empty((n, k))
+        lower = np.empty((n, k))
+        upper = np.empty((n, k))
         for c in range(k):
             unit = np.zeros((n, k))
             unit[:, c] = 1.0
@@ -114,14 +120,17 @@ class Geometry(ABC):
         Returns
         -------
         named tuple of arrays of shape (N,)
-            ``lower``, ``lower_gap``, ``upper`` and ``upper_gap``. No member has less entropy than ``lower`` or more
-            than ``upper``; gaps are the widths of the brackets, zero where the value is exact.
+            ``lower``, ``lower_gap``, ``upper`` and ``upper_gap``. No member has less entropy than
+            ``lower`` or more than ``upper``; gaps are the widths of the brackets, zero where the
+            value is exact.
         """
         from credalset.sets.entropies import bracket
 
         return bracket(self)
 
-    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    def log_volume(
+        self, generator: np.random.Generator, n_rays: int
+    ) -> tuple[FloatArray, FloatArray, str]:
         """Return the logarithm of the share of the simplex (N,), its standard error (N,), "exact" or "estimate".
 
         Parameters
@@ -138,8 +147,8 @@ class Geometry(ABC):
     def mode_radius(self) -> FloatArray:
         """Return the smallest divergence at which each class is a most probable one, (N, K).
 
-        The default only compares it with ``radius``: the result is ``+inf`` for classes that are the mode of no member,
-        and ``radius`` for the others.
+        The default only compares it with ``radius``: the result is ``+inf`` for classes that are
+        the mode of no member, and ``radius`` for the others.
         """
         from credalset.sets.modes import separate
 
@@ -153,7 +162,10 @@ class Geometry(ABC):
         i : int
             Position of the region.
         """
-        raise TypeError(f"vertices are not defined for a {self.shape}, which is no polytope. Use sample or envelope.")
+        raise TypeError(
+            f"vertices are not defined for a {self.shape}, which is no polytope. Use sample "
+            "or envelope."
+        )
 
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw n members of each region uniformly, (N, n, K).
@@ -185,8 +197,12 @@ class Geometry(ABC):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select regions by a slice, an index array or a mask; the result is a batch again."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        per_item: dict[str, Any] = {name: value[rows] for name, value in values.items() if isinstance(value, ROW_TYPES)}
+        values: dict[str, Any] = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+        }
+        per_item: dict[str, Any] = {
+            name: value[rows] for name, value in values.items() if isinstance(value, ROW_TYPES)
+        }
         return dataclasses.replace(self, **per_item)
 
 
@@ -205,10 +221,11 @@ def answer(
     regular : callable
         Maps a geometry of regular regions and their rows to arrays with one row per region.
     whole, empty : sequence
-        For each of these arrays the result for the other regions: a number, an array or, for whole simplices, a
-        function of their number; NaN for empty regions by default.
+        For each of these arrays the result for the other regions: a number, an array or, for whole
+        simplices, a function of their number; NaN for empty regions by default.
     """
-    is_empty, is_whole = geometry.radius < 0, np.isposinf(geometry.radius)
+    is_empty = geometry.radius < 0
+    is_whole = np.isposinf(geometry.radius)
     rows = np.flatnonzero(~(is_empty | is_whole))
     if len(rows) == len(geometry):
         return list(regular(geometry, slice(None)))

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class LevelSet(Geometry):
     """{λ : f(prediction, λ) ≤ threshold} for a formula f that is convex in λ.
 
-    The centre is the best fit c, the divergence f(prediction, λ) − f(prediction, c), and the radius the threshold minus
-    f(prediction, c). Expectations and envelopes are certified by cuts, up to ``tolerance`` relative to the range of the
-    utilities (`credalset.sets.convex_support`); everything else is a default. A score that defines its own geometry is
-    faster and more precise.
+    The centre is the best fit c, the divergence f(prediction, λ) − f(prediction, c), and the radius
+    the threshold minus f(prediction, c). Expectations and envelopes are certified by cuts, up to
+    ``tolerance`` relative to the range of the utilities (`credalset.sets.convex_support`);
+    everything else is a default. A score that defines its own geometry is faster and more precise.
     """
 
     shape: ClassVar[str] = "level set"
@@ -58,7 +58,10 @@ class LevelSet(Geometry):
         """Return f(prediction, λ) − f(prediction, center) for points (N, M, K)."""
 
         def one_block(rows: slice) -> FloatArray:
-            return self.score.evaluate_pairs(self.prediction[rows], points[rows]) - self._lowest[rows, None]
+            return (
+                self.score.evaluate_pairs(self.prediction[rows], points[rows])
+                - self._lowest[rows, None]
+            )
 
         return np.asarray(gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK))
 
@@ -77,7 +80,9 @@ class LevelSet(Geometry):
 
     def _outline(self) -> convex_support.Outline:
         """Return boxes and cuts around the sets, computed once for each; selections of a batch share them."""
-        missing = np.array([i for i, row in enumerate(self.origin) if int(row) not in self.known], dtype=np.int64)
+        missing = np.array(
+            [i for i, row in enumerate(self.origin) if int(row) not in self.known], dtype=np.int64
+        )
         if len(missing):
             found = convex_support.outline(self[missing])
             for i, row in enumerate(self.origin[missing]):

@@ -24,7 +24,10 @@ def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
         array = as_numbers(distribution, "distribution")
         n, m, k = array.shape
         if n != len(sets):
-            raise ValueError(f"distribution must have one block per set ({len(sets)}), but has shape {array.shape}.")
+            raise ValueError(
+                f"distribution must have one block per set ({len(sets)}), but has shape "
+                f"{array.shape}."
+            )
         return contains_pairs(sets, _read(sets, array.reshape(n * m, k), None).reshape(n, m, -1))
     candidates = _read(sets, distribution, item_names(distribution) if broadcast else sets.items)
     if broadcast:
@@ -53,7 +56,9 @@ def contains_pairs(sets: CredalSet, points: FloatArray) -> BoolArray:
 
     def one_block(rows: slice) -> BoolArray:
         mine = points if len(points) == 1 else points[rows]
-        return np.asarray(sets.score.evaluate_pairs(sets.prediction[rows], mine) <= sets.threshold[rows, None])
+        return np.asarray(
+            sets.score.evaluate_pairs(sets.prediction[rows], mine) <= sets.threshold[rows, None]
+        )
 
     return np.asarray(gather_blocks(one_block, len(sets), points.shape[1], PAIRS_PER_BLOCK))
 

@@ -1,10 +1,10 @@
 r"""Which actions are best for some member of a convex region, computed from its support function.
 
-Action a is best for a member if $\max_\lambda \min_b \langle u_a - u_b, \lambda\rangle \ge 0$, a game between the
-region and mixtures w of the other actions. A mixture with $\max_\lambda \langle u_a - \sum_b w_b u_b, \lambda\rangle
-< 0$ excludes a; a member, or a mean of members, for which a is best proves the contrary. Multiplicative weights decide
-most cases for all regions at once; a linear program over the members found decides the others. Actions that nothing
-excludes are kept.
+Action a is best for a member if $\max_\lambda \min_b \langle u_a - u_b, \lambda\rangle \ge 0$, a
+game between the region and mixtures w of the other actions. A mixture with $\max_\lambda \langle
+u_a - \sum_b w_b u_b, \lambda\rangle < 0$ excludes a; a member, or a mean of members, for which a is
+best proves the contrary. Multiplicative weights decide most cases for all regions at once; a linear
+program over the members found decides the others. Actions that nothing excludes are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 #: from rows and utilities (R, K) to the largest expectations (R,) and members (R, K)
 Support = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-# Ties are common (symmetric predictions, sets that touch a decision boundary); tied actions are kept.
+# Ties are common (symmetric predictions, sets that touch a decision boundary); tied actions are
+# kept.
 TIE = 1e-10
 ROUNDS = 24  # of multiplicative weights
 PROGRAMS = 60  # linear programs per undecided case
@@ -41,7 +42,9 @@ def separate(geometry: Geometry) -> FloatArray:
     return np.where(kept, geometry.radius[:, None], np.inf)
 
 
-def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, tie: float = TIE) -> BoolArray:
+def best_somewhere(
+    support: Support, matrix: FloatArray, candidates: BoolArray, tie: float = TIE
+) -> BoolArray:
     """Tell which of the candidate actions are best for some member of each region, (N, A).
 
     Parameters
@@ -59,7 +62,8 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     rows, action = np.nonzero(candidates)
     if len(matrix) == 1 or len(rows) == 0:
         return kept
-    n_pairs, n_actions = len(rows), len(matrix)
+    n_pairs = len(rows)
+    n_actions = len(matrix)
     own = corners(action, n_actions).astype(bool)
     regret, last, scale = (np.zeros((n_pairs, n_actions)) for _ in range(3))
     mean = np.zeros((n_pairs, matrix.shape[1]))
@@ -67,7 +71,9 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     for turn in range(ROUNDS):
         # Optimistic: the last payoff counts twice, as a forecast of the next one.
         logs = np.where(
-            own[active], -np.inf, RATE * (regret[active] + last[active]) / np.maximum(scale[active], 1e-300)
+            own[active],
+            -np.inf,
+            RATE * (regret[active] + last[active]) / np.maximum(scale[active], 1e-300),
         )
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
@@ -75,7 +81,9 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
         mean[active] += (member - mean[active]) / (turn + 1)
         out = value < -tie
         kept[rows[active[out]], action[active[out]]] = False
-        payoff, lead = (_regret(points, matrix, action[active]) for points in (member, mean[active]))
+        payoff, lead = (
+            _regret(points, matrix, action[active]) for points in (member, mean[active])
+        )
         certain = np.minimum(payoff.max(axis=1), lead.max(axis=1)) <= tie
         last[active] = payoff
         regret[active] += payoff
@@ -85,7 +93,9 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
             return kept
     for pair in active:
         advantage = matrix[action[pair]] - np.delete(matrix, action[pair], axis=0)
-        kept[rows[pair], action[pair]] = _play(support, rows[pair : pair + 1], advantage, mean[pair], tie)
+        kept[rows[pair], action[pair]] = _play(
+            support, rows[pair : pair + 1], advantage, mean[pair], tie
+        )
     return kept
 
 
@@ -95,7 +105,9 @@ def _regret(points: FloatArray, matrix: FloatArray, action: IntArray) -> FloatAr
     return np.asarray(values - np.take_along_axis(values, action[:, None], axis=1))
 
 
-def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatArray, tie: float) -> bool:
+def _play(
+    support: Support, row: IntArray, advantage: FloatArray, start: FloatArray, tie: float
+) -> bool:
     """Tell by cutting planes whether some member has no expectation of ``advantage`` below −tie."""
     members = [start]
     centre = np.full(len(advantage), 1.0 / len(advantage))
@@ -103,7 +115,9 @@ def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatAr
         weights, found = worst_mixture(np.array(members) @ advantage.T)
         if found >= -tie:
             return True
-        centre = 0.5 * (centre + weights)  # the solutions oscillate, and their average converges faster
+        centre = 0.5 * (
+            centre + weights
+        )  # the solutions oscillate, and their average converges faster
         value, member = support(row, (centre @ advantage)[None])
         if value[0] < -tie:
             return False

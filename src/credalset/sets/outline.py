@@ -1,7 +1,8 @@
 """Boundaries of sets over three classes, as polygons within a given tolerance.
 
-The corners are the members furthest in given directions. Directions are added where the boundary bends, so the polygon
-of a polytope has its vertices, and corners at the edge of the simplex stay sharp.
+The corners are the members furthest in given directions. Directions are added where the boundary
+bends, so the polygon of a polytope has its vertices, and corners at the edge of the simplex stay
+sharp.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def outline(one: CredalSet) -> list[FloatArray]:
 def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]:
     """Return the boundaries of many sets, each a list of loops as in `outline`, within a tolerance.
 
-    Every corner of a polygon is on the boundary. Between two corners, the boundary is inside the triangle of the chord
-    and the two support lines. A chord whose triangle is higher than the tolerance (in units of the sides of the
-    simplex) gets a further corner (the sandwich algorithm: Rote 1992, Computing 48).
+    Every corner of a polygon is on the boundary. Between two corners, the boundary is inside the
+    triangle of the chord and the two support lines. A chord whose triangle is higher than the
+    tolerance (in units of the sides of the simplex) gets a further corner (the sandwich algorithm:
+    Rote 1992, Computing 48).
 
     Examples
     --------
@@ -79,10 +81,13 @@ def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]
         chord = _open_chords(row, angle, point, tolerance)
         if len(chord[0]) == 0:
             break
-        row, angle = np.concatenate([row, chord[0]]), np.concatenate([angle, chord[1]])
+        row = np.concatenate([row, chord[0]])
+        angle = np.concatenate([angle, chord[1]])
         point = np.concatenate([point, _furthest(sets, *chord)])
         order = np.lexsort((angle, row))
-        row, angle, point = row[order], angle[order], point[order]
+        row = row[order]
+        angle = angle[order]
+        point = point[order]
     for i, loop in zip(there, np.split(point, np.flatnonzero(np.diff(row)) + 1), strict=True):
         apart = np.abs(loop - np.roll(loop, 1, axis=0)).max(axis=1) > 1e-12
         result[i] = [loop[apart] if apart.any() else loop[:1]]
@@ -95,11 +100,15 @@ def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:
     return sets[row].support(direction @ CORNERS.T)[1]
 
 
-def _open_chords(row: IntArray, angle: FloatArray, point: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
+def _open_chords(
+    row: IntArray, angle: FloatArray, point: FloatArray, tolerance: float
+) -> tuple[IntArray, FloatArray]:
     """Return sets and outward directions of the chords that are further from the boundary than the tolerance."""
     start = np.flatnonzero(np.diff(row, prepend=-1))
     following = np.arange(1, len(row) + 1)
-    following[np.append(start[1:], len(row)) - 1] = start  # the last corner of a set is followed by its first
+    following[np.append(start[1:], len(row)) - 1] = (
+        start  # the last corner of a set is followed by its first
+    )
     along = to_plane(point[following] - point)
     length = np.linalg.norm(along, axis=1)
     outward = np.arctan2(-along[:, 0], along[:, 1])

@@ -1,8 +1,8 @@
 """The review queue: which items need another look, and why.
 
-Items are settled if a single label is best for every member of the set. An undecided item is *ambiguous* if even the
-member of smallest entropy is mixed: annotators will disagree however many are asked. It is *unknown* if members range
-from clear to mixed: more votes will tell.
+Items are settled if a single label is best for every member of the set. An undecided item is
+*ambiguous* if even the member of smallest entropy is mixed: annotators will disagree however many
+are asked. It is *unknown* if members range from clear to mixed: more votes will tell.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ REASONS = {
     "settled": "One {choice} is best for every distribution in the set.",
     "ambiguous": "Annotators will disagree: even the clearest distribution in the set is mixed.",
     "re-annotate": "The set allows both agreement and disagreement: collect more votes.",
-    "escalate": "The set is neither clear enough to settle nor wide enough to ask for more votes: an expert decides.",
-    "empty": "The set is empty: no distribution fits the prediction at this level. An expert should check the item.",
+    "escalate": "The set is neither clear enough to settle nor wide enough to ask for more "
+    "votes: an expert decides.",
+    "empty": "The set is empty: no distribution fits the prediction at this level. An expert "
+    "should check the item.",
 }
 
 
@@ -139,7 +141,10 @@ class Queue:
     def __getitem__(self, key: Any) -> Queue:
         """Return the items of an action, in the order of the queue, or of some rows; the result is a queue again."""
         rows = self.order(key) if isinstance(key, str) else np.atleast_1d(np.arange(len(self))[key])
-        bounds = {name: getattr(self.entropies, name)[rows] for name in ("lower", "upper", "lower_gap", "upper_gap")}
+        bounds = {
+            name: getattr(self.entropies, name)[rows]
+            for name in ("lower", "upper", "lower_gap", "upper_gap")
+        }
         taken = {name: getattr(self, name)[rows] for name in ("action", "reason", "possible")}
         items = tuple(self.items[row] for row in rows)
         return replace(self, **taken, entropies=replace(self.entropies, **bounds), items=items)
@@ -166,13 +171,15 @@ class Queue:
     def order(self, action: str | None = None) -> IntArray:
         """Return the rows of one action, or of all, in the order of the queue.
 
-        Items to annotate again are sorted by decreasing epistemic part, ambiguous items by decreasing aleatoric part,
-        and the others by decreasing total. Empty sets come first. Ties are broken by the number of possible labels.
+        Items to annotate again are sorted by decreasing epistemic part, ambiguous items by
+        decreasing aleatoric part, and the others by decreasing total. Empty sets come first. Ties
+        are broken by the number of possible labels.
 
         Parameters
         ----------
         action : str, optional
-            One of the four actions; by default all of them, in the order re-annotate, escalate, ambiguous, settled.
+            One of the four actions; by default all of them, in the order re-annotate, escalate,
+            ambiguous, settled.
 
         Returns
         -------
@@ -186,7 +193,13 @@ class Queue:
         for name in ACTIONS if action is None else (action,):
             mine = np.flatnonzero(self.action == name)
             worth = parts.get(name, self.aleatoric + self.epistemic)[mine]
-            rows.append(mine[np.lexsort((-self.possible[mine].sum(axis=1), -np.nan_to_num(worth, nan=np.inf)))])
+            rows.append(
+                mine[
+                    np.lexsort(
+                        (-self.possible[mine].sum(axis=1), -np.nan_to_num(worth, nan=np.inf))
+                    )
+                ]
+            )
         return np.concatenate(rows)
 
     def labels(self, row: int) -> tuple[str, ...]:
@@ -201,7 +214,9 @@ class Queue:
         -------
         tuple of str
         """
-        return tuple(name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept)
+        return tuple(
+            name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept
+        )
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the queue as columns, in the order of the queue.
@@ -262,11 +277,18 @@ def build_queue(
     own = range(len(sets)) if sets.items is None else sets.items
     names = tuple(own if items is None else items)
     if len(names) != len(sets):
-        raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
+        raise ValueError(
+            f"items must name each of the {len(sets)} sets, but holds {len(names)} names."
+        )
     entropies = sets.entropy_bounds("K")
     lower, upper = entropies
     kind = np.select(
-        [sets.is_empty(), possible.sum(axis=1) == 1, lower > rules.ambiguous, upper - lower > rules.unknown],
+        [
+            sets.is_empty(),
+            possible.sum(axis=1) == 1,
+            lower > rules.ambiguous,
+            upper - lower > rules.unknown,
+        ],
         ["empty", "settled", "ambiguous", "re-annotate"],
         default="escalate",
     )
@@ -276,11 +298,15 @@ def build_queue(
     return Queue(action, why, possible, entropies, choices, names, rules)
 
 
-def _choices(sets: CredalSet, utility: Any, actions: Iterable[Any] | None, count: int) -> tuple[str, ...]:
+def _choices(
+    sets: CredalSet, utility: Any, actions: Iterable[Any] | None, count: int
+) -> tuple[str, ...]:
     if actions is None:
         named = sets.classes if utility is None and sets.classes is not None else range(count)
         return tuple(str(name) for name in named)
     names = tuple(str(name) for name in actions)
     if len(names) != count:
-        raise ValueError(f"actions must name each of the {count} rows of utility, but holds {len(names)} names.")
+        raise ValueError(
+            f"actions must name each of the {count} rows of utility, but holds {len(names)} names."
+        )
     return names

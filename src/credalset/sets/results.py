@@ -28,7 +28,9 @@ class PerSet:
     def to_frame(self) -> Any:
         """Return the results as a pandas data frame; its index holds the names of the items where they are known."""
         columns = {name: getattr(self, name) for name in self._columns}
-        return need("pandas").DataFrame(columns, index=None if self.items is None else list(self.items))
+        return need("pandas").DataFrame(
+            columns, index=None if self.items is None else list(self.items)
+        )
 
     def __repr__(self) -> str:
         columns = [getattr(self, name) for name in self._columns]
@@ -40,7 +42,12 @@ class PerSet:
         ]
         if n > 1:
             known = [column[~np.isnan(column)] for column in columns]
-            rows.append(["mean", *(number_text(float(some.mean()) if len(some) else None, 3) for some in known)])
+            rows.append(
+                [
+                    "mean",
+                    *(number_text(float(some.mean()) if len(some) else None, 3) for some in known),
+                ]
+            )
         table = table_text(["item", *self._columns], rows, left=1)
         hidden = f", the first {MOST_ROWS} below" if n > MOST_ROWS else ""
         return f"{type(self).__name__} of {plural(n, 'set')} ({self.method}){hidden}\n{table}"
@@ -70,11 +77,11 @@ class EntropyBounds(Pair):
     upper : ndarray of shape (N,)
         Certified bound: no member has more entropy.
     lower_gap : ndarray of shape (N,)
-        Zero where ``lower`` is attained; otherwise the difference between the bound and the best member found. The
-        smallest entropy lies in [lower, lower + lower_gap].
+        Zero where ``lower`` is attained; otherwise the difference between the bound and the best
+        member found. The smallest entropy lies in [lower, lower + lower_gap].
     upper_gap : ndarray of shape (N,)
-        Zero where ``upper`` is attained; otherwise the difference between the bound and the best member found. The
-        largest entropy lies in [upper − upper_gap, upper].
+        Zero where ``upper`` is attained; otherwise the difference between the bound and the best
+        member found. The largest entropy lies in [upper − upper_gap, upper].
     method : {"exact", "bracket"}
         ``"exact"`` if every gap is zero, otherwise ``"bracket"``.
     items : tuple or None

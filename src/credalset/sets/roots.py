@@ -1,6 +1,7 @@
 """Roots of many scalar equations at once: bisection, and Newton steps in a bracket.
 
-Equations that have converged no longer move, so a root does not depend on the other equations of the batch.
+Equations that have converged no longer move, so a root does not depend on the other equations of
+the batch.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def bisect(
     for _ in range(steps):
         middle = 0.5 * (low + high)
         far = beyond(middle)
-        low, high = np.where(far, low, middle), np.where(far, middle, high)
+        low = np.where(far, low, middle)
+        high = np.where(far, middle, high)
     return low, high
 
 
@@ -61,8 +63,8 @@ def newton(
     Parameters
     ----------
     curve : callable
-        Maps x (n,) and the ``data`` of the same n equations to values, rising in x, and slopes. Where a value is not
-        finite, or a slope not positive, the bracket is halved instead.
+        Maps x (n,) and the ``data`` of the same n equations to values, rising in x, and slopes.
+        Where a value is not finite, or a slope not positive, the bracket is halved instead.
     data : sequence of arrays of shape (…, n)
         Parameters of the equations; the last axis is that of the equations.
     low, high, start : ndarray of shape (n,)
@@ -79,15 +81,23 @@ def newton(
     array([1.41421356, 3.        ])
     """
     x = np.clip(start, low, high)
-    root, rows = x.copy(), np.arange(len(x))
-    done, before = np.zeros(len(x), dtype=bool), np.full(len(x), np.inf)
+    root = x.copy()
+    rows = np.arange(len(x))
+    done = np.zeros(len(x), dtype=bool)
+    before = np.full(len(x), np.inf)
     for _ in range(steps):
         with np.errstate(all="ignore"):
             value, slope = curve(x, *data)
             far = value > 0
-            low, high = np.where(far, low, x), np.where(far, x, high)
+            low = np.where(far, low, x)
+            high = np.where(far, x, high)
             move = -value / slope
-            inside = (slope > 0) & (x + move >= low) & (x + move <= high) & (np.abs(move) < 0.75 * before)
+            inside = (
+                (slope > 0)
+                & (x + move >= low)
+                & (x + move <= high)
+                & (np.abs(move) < 0.75 * before)
+            )
             middle = np.where(np.isinf(high), 2.0 * np.maximum(low, 1.0), 0.5 * (low + high))
             following = np.where(inside, x + move, middle)
             closed = (high - low <= ROUNDING * np.abs(high)) & (high < np.inf)
@@ -102,5 +112,7 @@ def newton(
         if n_open < 0.7 * len(done):
             kept = ~done
             data = among(kept, *data)
-            rows, x, low, high, before, tolerance, done = among(kept, rows, x, low, high, before, tolerance, done)
+            rows, x, low, high, before, tolerance, done = among(
+                kept, rows, x, low, high, before, tolerance, done
+            )
     return root

@@ -1,9 +1,10 @@
 """Uniform draws from regions: rejection for large regions, exchanges between two classes for others.
 
-With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex is sampled by
-rejection, which is exact. In other regions each draw is the end of its own Markov chain, which starts on a random ray
-from the centre and moves mass between two classes at a time. Such a move leaves the other classes alone, so a class
-near zero does not shorten the moves of the others, as it does along a direction in which all classes change.
+With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex
+is sampled by rejection, which is exact. In other regions each draw is the end of its own Markov
+chain, which starts on a random ray from the centre and moves mass between two classes at a time.
+Such a move leaves the other classes alone, so a class near zero does not shorten the moves of the
+others, as it does along a direction in which all classes change.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ ELEMENTS = 1 << 21  # numbers held at a time
 def sample(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
     """Draw n members of each region, (N, n, K)."""
     k = geometry.n_classes
-    result = np.repeat(geometry.center[:, None, :], n, axis=1)  # a ball of radius zero is its centre
+    result = np.repeat(
+        geometry.center[:, None, :], n, axis=1
+    )  # a ball of radius zero is its centre
     proper = np.flatnonzero(geometry.radius > 0)
     for block in row_blocks(len(proper), max(PROPOSALS * n, PILOT_POINTS) * k, ELEMENTS):
         rows = proper[block]
@@ -63,12 +66,16 @@ def _inside(geometry: Geometry, points: FloatArray) -> BoolArray:
     return np.asarray(geometry.divergence(points) <= geometry.radius[:, None])
 
 
-def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray) -> IntArray:
+def accept(
+    result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray
+) -> IntArray:
     """Fill rows of a result (N, n, K) with accepted proposals, and return the rows that are full.
 
-    ``propose`` draws points for incomplete rows, (R, M, K), and returns which of them are accepted, (R, M).
+    ``propose`` draws points for incomplete rows, (R, M, K), and returns which of them are accepted,
+    (R, M).
     """
-    n, filled = result.shape[1], np.zeros(len(result), dtype=np.int64)
+    n = result.shape[1]
+    filled = np.zeros(len(result), dtype=np.int64)
     for _ in range(MAX_ROUNDS):
         open_rows = rows[filled[rows] < n]
         if len(open_rows) == 0:
@@ -83,11 +90,13 @@ def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, B
 def _by_exchange(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
     """Run a chain per draw in which every class in turn exchanges mass with another one.
 
-    The other one is the next class, any class, or one chosen by its probability under the centre, equally often. Large
-    classes thus meet each other although there may be many small ones, and a move between neighbours changes a single
-    cumulative sum, the coordinate that separates in a Wasserstein ball.
+    The other one is the next class, any class, or one chosen by its probability under the centre,
+    equally often. Large classes thus meet each other although there may be many small ones, and a
+    move between neighbours changes a single cumulative sum, the coordinate that separates in a
+    Wasserstein ball.
     """
-    k, box = geometry.n_classes, geometry.envelope()
+    k = geometry.n_classes
+    box = geometry.envelope()
     state = _start(geometry, n, box[1] - box[0], generator)
     for i in generator.permuted(np.tile(np.arange(k), (SWEEPS, 1)), axis=1).ravel():
         share = geometry.center + 1.0 / k
@@ -95,18 +104,29 @@ def _by_exchange(geometry: Geometry, n: int, generator: np.random.Generator) -> 
         share[:, i] = 0.0
         ends = np.cumsum(share, axis=1)[:, None, :]
         picks = generator.random(state.shape[:2]) * ends[..., -1]
-        state = _exchange(geometry, state, i, (picks[..., None] >= ends[..., :-1]).sum(axis=-1), box, generator)
+        state = _exchange(
+            geometry, state, i, (picks[..., None] >= ends[..., :-1]).sum(axis=-1), box, generator
+        )
     return state
 
 
-def _start(geometry: Geometry, n: int, width: FloatArray, generator: np.random.Generator) -> FloatArray:
+def _start(
+    geometry: Geometry, n: int, width: FloatArray, generator: np.random.Generator
+) -> FloatArray:
     """Return points on rays toward random points of the simplex, to which classes contribute in proportion to width."""
-    toward = width[:, None, :] * generator.standard_exponential((len(geometry), n, geometry.n_classes))
-    size, center = toward.sum(axis=-1, keepdims=True), geometry.center[:, None, :]
+    toward = width[:, None, :] * generator.standard_exponential(
+        (len(geometry), n, geometry.n_classes)
+    )
+    size = toward.sum(axis=-1, keepdims=True)
+    center = geometry.center[:, None, :]
     toward = toward / np.maximum(size, np.finfo(float).tiny) - np.where(size > 0, center, 0.0)
-    length = geometry._ray_length(toward) * generator.random(size.shape[:2]) ** (1.0 / (geometry.n_classes - 1))
+    length = geometry._ray_length(toward) * generator.random(size.shape[:2]) ** (
+        1.0 / (geometry.n_classes - 1)
+    )
     points = np.maximum(center + length[..., None] * toward, 0.0)
-    return np.where(_inside(geometry, points)[..., None], points, center)  # rounding may move a point outside
+    return np.where(
+        _inside(geometry, points)[..., None], points, center
+    )  # rounding may move a point outside
 
 
 def _exchange(
@@ -119,22 +139,28 @@ def _exchange(
 ) -> FloatArray:
     """Move mass between class i and classes j (N, n), by the shrinking intervals of slice sampling (Neal 2003).
 
-    Proposals are uniform on the part of the line that lies in the box around the region. One outside the region cuts
-    the interval, on its side of the state. A state without a proposal inside stays. Forth and back are equally
-    probable, hence the uniform distribution is preserved, whatever the number of tries.
+    Proposals are uniform on the part of the line that lies in the box around the region. One
+    outside the region cuts the interval, on its side of the state. A state without a proposal
+    inside stays. Forth and back are equally probable, hence the uniform distribution is preserved,
+    whatever the number of tries.
     """
     at = (*np.ogrid[: state.shape[0], : state.shape[1]], j)
     lower, upper = (side[:, None, :] for side in box)
-    now, total = state[..., i], state[..., i] + state[at]
+    now = state[..., i]
+    total = state[..., i] + state[at]
     low = np.minimum(np.maximum(lower[..., i], total - upper[at[0], 0, j]), now)
     high = np.maximum(np.minimum(upper[..., i], total - lower[at[0], 0, j]), now)
-    moved, good = state.copy(), np.zeros(now.shape, dtype=bool)
+    moved = state.copy()
+    good = np.zeros(now.shape, dtype=bool)
     for _ in range(TRIES):
-        moved[..., i] = np.where(good, moved[..., i], low + (high - low) * generator.random(now.shape))
+        moved[..., i] = np.where(
+            good, moved[..., i], low + (high - low) * generator.random(now.shape)
+        )
         moved[at] = np.maximum(total - moved[..., i], 0.0)
         good = _inside(geometry, moved)
         if good.all():
             break
         below = moved[..., i] < now
-        low, high = np.where(below, moved[..., i], low), np.where(below, high, moved[..., i])
+        low = np.where(below, moved[..., i], low)
+        high = np.where(below, high, moved[..., i])
     return np.where(good[..., None], moved, state)

@@ -1,15 +1,16 @@
 r"""Volumes by rays from the centre: unbiased estimates with standard errors, for any star-shaped region.
 
-Write d = K − 1. In polar coordinates about the centre g, a region that is star-shaped about g has the volume
-$\int \rho(u)^d / d \, du$ over directions u, with ρ(u) the length of the ray inside the region. Directions are drawn by
-drawing a point from a Dirichlet q and pointing at it. The density of that direction is $\int_0^T q(g + t u) t^{d-1} dt$
-with T(u) the distance to the edge of the simplex, hence
+Write d = K − 1. In polar coordinates about the centre g, a region that is star-shaped about g has
+the volume $\int \rho(u)^d / d \, du$ over directions u, with ρ(u) the length of the ray inside the
+region. Directions are drawn by drawing a point from a Dirichlet q and pointing at it. The density
+of that direction is $\int_0^T q(g + t u) t^{d-1} dt$ with T(u) the distance to the edge of the
+simplex, hence
 
 $$V = E\Bigl[ \int_0^\rho t^{d-1} dt \Big/ \int_0^T q(g + t u) t^{d-1} dt \Bigr].$$
 
-The estimate is unbiased for any q, and its variance is small if q resembles the region. Here q = Dirichlet(1 + κ g),
-which respects the edge of the simplex where g has small entries, and κ is chosen per region with separate draws. With
-κ = 0 the ratio is (ρ / T)^d ≤ 1.
+The estimate is unbiased for any q, and its variance is small if q resembles the region. Here q =
+Dirichlet(1 + κ g), which respects the edge of the simplex where g has small entries, and κ is
+chosen per region with separate draws. With κ = 0 the ratio is (ρ / T)^d ≤ 1.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ if TYPE_CHECKING:
 
 PILOT_RAYS = 64
 RAY_STEPS = 18
-UNIFORM_FROM = 0.25  # share of the simplex from which uniform rays are used, whose terms are at most one
+UNIFORM_FROM = (
+    0.25  # share of the simplex from which uniform rays are used, whose terms are at most one
+)
 DROP = 32.0  # fall of the log integrand beyond which it is negligible
 LARGEST_SHARPNESS = 1e8  # beyond, the normaliser of the Dirichlet loses digits
-LARGEST_ERROR = 0.25  # relative standard error beyond which a few rays dominate and the error is unreliable
+LARGEST_ERROR = (
+    0.25  # relative standard error beyond which a few rays dominate and the error is unreliable
+)
 ELEMENTS = 1 << 21  # numbers held at a time
 
 
@@ -46,7 +51,8 @@ def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
 def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
     """Return sup{t : centre + t·direction in region ∩ simplex}, (N, M), from below.
 
-    False position (Illinois) between the logarithms of t and of the divergence, which grows about as a power of t.
+    False position (Illinois) between the logarithms of t and of the divergence, which grows about
+    as a power of t.
     """
     origin = geometry.center[:, None, :]
     edge = edge_distance(origin, directions)
@@ -59,7 +65,9 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         high = np.log(edge)
     f_high = excess(edge)
-    low, f_low, side = high - 40.0, np.full(edge.shape, -80.0), np.zeros(edge.shape)
+    low = high - 40.0
+    f_low = np.full(edge.shape, -80.0)
+    side = np.zeros(edge.shape)
     for _ in range(RAY_STEPS):
         with np.errstate(invalid="ignore", divide="ignore"):
             x = (low * f_high - high * f_low) / (f_high - f_low)
@@ -68,22 +76,28 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
         good = f <= 0
         f_high = np.where(good, np.where(side > 0, 0.5 * f_high, f_high), f)
         f_low = np.where(good, f, np.where(side < 0, 0.5 * f_low, f_low))
-        low, high, side = np.where(good, x, low), np.where(good, high, x), np.where(good, 1.0, -1.0)
+        low = np.where(good, x, low)
+        high = np.where(good, high, x)
+        side = np.where(good, 1.0, -1.0)
     return np.where(excess(edge) <= 0, edge, np.where(edge > 0, np.exp(low), 0.0))
 
 
-def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+def estimate(
+    geometry: Geometry, generator: np.random.Generator, n_rays: int
+) -> tuple[FloatArray, FloatArray, str]:
     """Return the logarithm of each region's share of the simplex, its standard error, and how it was found.
 
-    Two classes are exact. Weights with a large spread have heavy tails, which a sample understates: the standard error
-    is enlarged by a factor found on balls of known volume, and is ``+inf`` where it is unreliable.
+    Two classes are exact. Weights with a large spread have heavy tails, which a sample understates:
+    the standard error is enlarged by a factor found on balls of known volume, and is ``+inf`` where
+    it is unreliable.
     """
     n, k = geometry.center.shape
     if k == 2:
         both_ways = np.broadcast_to([[1.0, -1.0], [-1.0, 1.0]], (n, 2, 2))
         with np.errstate(divide="ignore"):
             return np.log(geometry._ray_length(both_ways).sum(axis=1)), np.zeros(n), "exact"
-    value, error = np.full(n, -np.inf), np.zeros(n)
+    value = np.full(n, -np.inf)
+    error = np.zeros(n)
     proper = np.flatnonzero(geometry.radius > 0)  # a single point has no volume
     for block in row_blocks(len(proper), n_rays * k, ELEMENTS):
         rows = proper[block]
@@ -104,7 +118,9 @@ def _weights(geometry: Geometry, n_rays: int, generator: np.random.Generator) ->
     """Return log weights of rays (N, M), drawn uniformly for regions that cover much of the simplex."""
     pilot = draw_weights(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
     large = log_mean(pilot)[0] > np.log(UNIFORM_FROM)
-    return draw_weights(geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator)
+    return draw_weights(
+        geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator
+    )
 
 
 def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> FloatArray:
@@ -115,25 +131,35 @@ def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> Floa
         draws = _dirichlet(geometry.center, np.exp(log_sharpness), PILOT_RAYS, generator)
         return np.asarray(np.median(geometry.divergence(draws), axis=1) <= goal)
 
-    low, high = np.full(len(geometry), np.log(0.1)), np.full(len(geometry), np.log(LARGEST_SHARPNESS))
+    low = np.full(len(geometry), np.log(0.1))
+    high = np.full(len(geometry), np.log(LARGEST_SHARPNESS))
     large = is_narrow(low)
     low, high = bisect(is_narrow, low, high, steps=16)
     return np.where(large, 0.0, np.exp(0.5 * (low + high)))
 
 
-def _dirichlet(center: FloatArray, sharpness: FloatArray, n: int, generator: np.random.Generator) -> FloatArray:
+def _dirichlet(
+    center: FloatArray, sharpness: FloatArray, n: int, generator: np.random.Generator
+) -> FloatArray:
     """Draw from Dirichlet(1 + sharpness·centre), (N, n, K)."""
     concentration = (1.0 + sharpness[:, None] * center)[:, None, :]
-    draws = generator.standard_gamma(np.broadcast_to(concentration, (len(center), n, center.shape[1])))
+    draws = generator.standard_gamma(
+        np.broadcast_to(concentration, (len(center), n, center.shape[1]))
+    )
     return np.asarray(draws / draws.sum(axis=-1, keepdims=True))
 
 
-def draw_weights(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
+def draw_weights(
+    geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator
+) -> FloatArray:
     """Draw rays toward Dirichlet points; return the logarithm of each ray's unbiased estimate of the share, (N, M)."""
-    center, k = geometry.center[:, None, :], geometry.n_classes
+    center = geometry.center[:, None, :]
+    k = geometry.n_classes
     toward = _dirichlet(geometry.center, sharpness, n_rays, generator) - center
-    # The entries sum to zero: that of the largest class, which is the least precise, follows from the others.
-    rows, top = np.arange(len(geometry)), geometry.center.argmax(axis=1)
+    # The entries sum to zero: that of the largest class, which is the least precise, follows from
+    # the others.
+    rows = np.arange(len(geometry))
+    top = geometry.center.argmax(axis=1)
     toward[rows, :, top] = 0.0
     toward[rows, :, top] = -toward.sum(axis=-1)
     scale = np.abs(toward).max(axis=-1, keepdims=True)
@@ -141,14 +167,17 @@ def draw_weights(geometry: Geometry, sharpness: FloatArray, n_rays: int, generat
     some_direction = np.zeros(k)
     some_direction[:2] = 1.0, -1.0
     directions = np.where(aimed, toward / np.where(aimed, scale, 1.0), some_direction)
-    reach, edge = geometry._ray_length(directions), edge_distance(center, directions)
+    reach = geometry._ray_length(directions)
+    edge = edge_distance(center, directions)
     excess = sharpness[:, None] * geometry.center
     with np.errstate(divide="ignore", invalid="ignore"):
         density = (k - 1) * np.log(edge) - np.log(k - 1)  # the integral for a flat q
         curved = np.flatnonzero(sharpness > 0)
         for block in row_blocks(len(curved), 2 * n_rays * k):
             some = curved[block]
-            density[some] = _log_integral(directions[some], edge[some], geometry.center[some], excess[some])
+            density[some] = _log_integral(
+                directions[some], edge[some], geometry.center[some], excess[some]
+            )
         density += (gammaln(k + excess.sum(axis=-1)) - gammaln(1.0 + excess).sum(axis=-1))[:, None]
         terms = (k - 1) * np.log(reach) - np.log(k - 1) - density + gammaln(k)
     return np.where(aimed[..., 0], terms, -np.inf)
@@ -164,36 +193,49 @@ def smooth_quadrature(n: int) -> tuple[FloatArray, FloatArray]:
 NODES, WEIGHTS = smooth_quadrature(48)
 
 
-def _log_integral(directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray) -> FloatArray:
+def _log_integral(
+    directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray
+) -> FloatArray:
     """Return log ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
 
-    The logarithm of the integrand is concave. It is integrated by Gauss–Legendre around its peak, as far as it has
-    fallen by `DROP` on both sides. Inside, classes take precedence.
+    The logarithm of the integrand is concave. It is integrated by Gauss–Legendre around its peak,
+    as far as it has fallen by `DROP` on both sides. Inside, classes take precedence.
     """
     n, m, k = directions.shape
     rows = np.flatnonzero(edge.ravel() > 0)
-    d, far = np.ascontiguousarray(directions.reshape(-1, k)[rows].T), edge.ravel()[rows]
+    d = np.ascontiguousarray(directions.reshape(-1, k)[rows].T)
+    far = edge.ravel()[rows]
     g, a = (np.ascontiguousarray(array[rows // m].T) for array in (center, excess))
-    g, d = np.where(a > 0, g, 1.0), np.where(a > 0, d, 0.0)  # the others add nothing
+    # the others add nothing
+    g = np.where(a > 0, g, 1.0)
+    d = np.where(a > 0, d, 0.0)
 
     def log_integrand(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> FloatArray:
         logs = np.log(np.maximum(g + t * d, 0.0))
         logs *= a
         return np.asarray(logs.sum(axis=0) + (k - 2) * np.log(t))
 
-    def fall(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def fall(
+        t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         ratio = d / np.maximum(g + t * d, 1e-300)
         pull = a * ratio
         return -pull.sum(axis=0) - (k - 2) / t, (pull * ratio).sum(axis=0) + (k - 2) / (t * t)
 
     with np.errstate(all="ignore"):
-        start = np.minimum(np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far)  # powers start out balanced
+        start = np.minimum(
+            np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far
+        )  # powers start out balanced
         peak = newton(fall, (g, d, a), np.zeros_like(far), far, start, 1e-4 * start)
         top = log_integrand(peak, g, d, a)
         width = np.sqrt(2.0 * DROP / fall(peak, g, d, a)[1])
         width = np.where(width > 0, np.minimum(width, far), far)
-        low, high = (_window_end(log_integrand, (g, d, a), peak, width, top - DROP, end) for end in (0.0 * far, far))
-        half, middle = 0.5 * (high - low), 0.5 * (high + low)
+        low, high = (
+            _window_end(log_integrand, (g, d, a), peak, width, top - DROP, end)
+            for end in (0.0 * far, far)
+        )
+        half = 0.5 * (high - low)
+        middle = 0.5 * (high + low)
         total = np.zeros_like(far)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
             total += weight * np.exp(log_integrand(middle + half * node, g, d, a) - top)

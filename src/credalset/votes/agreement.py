@@ -1,24 +1,29 @@
 r"""Agreement of annotators beyond chance, with confidence intervals over items.
 
-Item i has $m_i$ votes, $c_{ik}$ of them for class k. Two votes on an item agree if both are for the same class.
+Item i has $m_i$ votes, $c_{ik}$ of them for class k. Two votes on an item agree if both are for the
+same class.
 
-- Percent agreement: the probability that two votes on an item agree, averaged over the items with at least two votes,
-  $p_a = \operatorname{mean}_i \sum_k c_{ik}(c_{ik} - 1) / (m_i (m_i - 1))$.
-- Fleiss' κ and Gwet's AC1: $(p_a - p_e) / (1 - p_e)$, where the chance agreement $p_e$ is $\sum_k \pi_k^2$ for κ and
-  $\sum_k \pi_k (1 - \pi_k) / (K - 1)$ for AC1, with $\pi_k$ the mean share of class k over the items with a vote.
-  For items with unequal numbers of votes this is Gwet's generalisation; with equal numbers it is Fleiss (1971).
-- Krippendorff's α: $1 - D_o / D_e$, observed over expected disagreement among the votes on items with at least two
-  votes, where every pair of votes on an item has the weight $1 / (m_i - 1)$. For nominal classes, the disagreement of
-  two different classes is 1; for ordinal classes, it is the squared number of votes between them.
+- Percent agreement: the probability that two votes on an item agree, averaged over the items with
+  at least two votes, $p_a = \operatorname{mean}_i \sum_k c_{ik}(c_{ik} - 1) / (m_i (m_i - 1))$.
+- Fleiss' κ and Gwet's AC1: $(p_a - p_e) / (1 - p_e)$, where the chance agreement $p_e$ is $\sum_k
+  \pi_k^2$ for κ and $\sum_k \pi_k (1 - \pi_k) / (K - 1)$ for AC1, with $\pi_k$ the mean share of
+  class k over the items with a vote. For items with unequal numbers of votes this is Gwet's
+  generalisation; with equal numbers it is Fleiss (1971).
+- Krippendorff's α: $1 - D_o / D_e$, observed over expected disagreement among the votes on items
+  with at least two votes, where every pair of votes on an item has the weight $1 / (m_i - 1)$. For
+  nominal classes, the disagreement of two different classes is 1; for ordinal classes, it is the
+  squared number of votes between them.
 
-An item with one vote contributes to $\pi$ only. K is the number of classes, including those without votes.
+An item with one vote contributes to $\pi$ only. K is the number of classes, including those without
+votes.
 
 References
 ----------
-Joseph L. Fleiss. *Measuring Nominal Scale Agreement among Many Raters.* Psychological Bulletin 76, 1971.
-Klaus Krippendorff. *Computing Krippendorff's Alpha-Reliability.* 2011.
-Kilem L. Gwet. *Computing Inter-Rater Reliability and Its Variance in the Presence of High Agreement.* British Journal
-of Mathematical and Statistical Psychology 61, 2008; *Handbook of Inter-Rater Reliability*, 4th edition, 2014.
+Joseph L. Fleiss. *Measuring Nominal Scale Agreement among Many Raters.* Psychological Bulletin 76,
+1971. Klaus Krippendorff. *Computing Krippendorff's Alpha-Reliability.* 2011. Kilem L. Gwet.
+*Computing Inter-Rater Reliability and Its Variance in the Presence of High Agreement.* British
+Journal of Mathematical and Statistical Psychology 61, 2008; *Handbook of Inter-Rater Reliability*,
+4th edition, 2014.
 """
 
 from __future__ import annotations
@@ -69,9 +74,9 @@ class Agreement:
     alpha_ordinal : Estimate or None
         Krippendorff's α for ordinal classes, if the votes have a scale.
     classes : list of dict
-        One row per class: its ``share`` of all votes; ``agreement``, the probability that a second vote is for the
-        class given that the first is; ``kappa`` and ``alpha`` of the class against all others. The list prints as a
-        table.
+        One row per class: its ``share`` of all votes; ``agreement``, the probability that a second
+        vote is for the class given that the first is; ``kappa`` and ``alpha`` of the class against
+        all others. The list prints as a table.
     n_items : int
         Number of items.
     n_votes : int
@@ -139,7 +144,10 @@ class Agreement:
         dict
         """
         tables = {"classes": self.classes, "workers": self.workers}
-        plain = {name: None if rows is None else [_plain(row) for row in rows] for name, rows in tables.items()}
+        plain = {
+            name: None if rows is None else [_plain(row) for row in rows]
+            for name, rows in tables.items()
+        }
         sizes = {name: getattr(self, name) for name in ("level", "n_items", "n_votes", "n_paired")}
         return {"schema_version": 1, **sizes, "overall": _plain(self.overall), **plain}
 
@@ -152,7 +160,9 @@ class Agreement:
             One row per statistic, with the columns ``value``, ``low`` and ``high``.
         """
         rows = {name: (float(value), value.low, value.high) for name, value in self.overall.items()}
-        return need("pandas").DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
+        return need("pandas").DataFrame.from_dict(
+            rows, orient="index", columns=["value", "low", "high"]
+        )
 
     def __str__(self) -> str:
         interval = f"{100 * self.level:g}% interval"
@@ -164,10 +174,16 @@ class Agreement:
             _table("class", self.classes[:MAX_CLASSES], interval, len(self.classes) - MAX_CLASSES),
         ]
         if self.workers:
-            lowest = sorted(self.workers, key=lambda row: (math.isnan(row["agreement"]), row["agreement"]))
+            lowest = sorted(
+                self.workers, key=lambda row: (math.isnan(row["agreement"]), row["agreement"])
+            )
             few = len(self.workers) <= MAX_WORKERS
-            parts.append(_table("worker", self.workers if few else lowest[:MAX_WORKERS], interval, 0))
-            parts[-1] += "" if few else f"\n… the {MAX_WORKERS} lowest of {len(self.workers)} workers"
+            parts.append(
+                _table("worker", self.workers if few else lowest[:MAX_WORKERS], interval, 0)
+            )
+            parts[-1] += (
+                "" if few else f"\n… the {MAX_WORKERS} lowest of {len(self.workers)} workers"
+            )
         return "\n\n".join(parts)
 
     __repr__ = __str__
@@ -186,7 +202,9 @@ def _table(what: str, rows: list[dict[str, Any]], interval: str, more: int) -> s
 
 
 def _with_bounds(value: Estimate) -> tuple[str, str]:
-    bounds = "-" if math.isnan(value.low) else f"{number_text(value.low)} to {number_text(value.high)}"
+    bounds = (
+        "-" if math.isnan(value.low) else f"{number_text(value.low)} to {number_text(value.high)}"
+    )
     return number_text(float(value)), bounds
 
 
@@ -194,27 +212,47 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, Estimate):
-        return {name: _plain(one) for name, one in (("value", float(value)), ("low", value.low), ("high", value.high))}
+        return {
+            name: _plain(one)
+            for name, one in (("value", float(value)), ("low", value.low), ("high", value.high))
+        }
     if isinstance(value, float) and math.isnan(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def measure_agreement(votes: Annotations, level: float, n_resamples: int, random_state: RandomState) -> Agreement:
+def measure_agreement(
+    votes: Annotations, level: float, n_resamples: int, random_state: RandomState
+) -> Agreement:
     """Measure agreement; see `Annotations.agreement`."""
     level = as_probability(level, "level")
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 0:
-        raise ValueError(f"n_resamples must be a whole number of at least 0, but is {n_resamples!r}.")
-    counts, sizes = votes.counts, votes.n_votes
+    if (
+        isinstance(n_resamples, bool)
+        or not isinstance(n_resamples, int | np.integer)
+        or n_resamples < 0
+    ):
+        raise ValueError(
+            f"n_resamples must be a whole number of at least 0, but is {n_resamples!r}."
+        )
+    counts = votes.counts
+    sizes = votes.n_votes
     if not (sizes >= 2).any():
-        raise ValueError("votes must have at least one item with two votes, but no item has more than one.")
+        raise ValueError(
+            "votes must have at least one item with two votes, but no item has more than one."
+        )
     for_items, for_workers = as_generator(random_state).spawn(2)
     # With few votes per item there are few patterns of counts, however many items.
     patterns, frequency = np.unique(counts[sizes > 0], axis=0, return_counts=True)
     order = None if votes.scale is None else np.argsort(votes.scale)
     values = statistics(patterns, frequency[None, :].astype(np.float64), order)
-    drawn = [statistics(patterns, weight, order) for weight in resample(frequency, n_resamples, for_items)]
-    found = {name: _estimates(v[0], [block[name] for block in drawn], level, len(votes)) for name, v in values.items()}
+    drawn = [
+        statistics(patterns, weight, order)
+        for weight in resample(frequency, n_resamples, for_items)
+    ]
+    found = {
+        name: _estimates(v[0], [block[name] for block in drawn], level, len(votes))
+        for name, v in values.items()
+    }
     names = votes.classes or tuple(range(votes.n_classes))
     per_class = [name for name in found if name.startswith("class_")]
     return Agreement(
@@ -238,21 +276,34 @@ def _estimates(value: FloatArray, drawn: list[FloatArray], level: float, n: int)
     """Return statistics with percentiles over the resamples in which they are defined."""
     values = np.atleast_1d(value)
     found = []
-    for x, column in zip(values, np.concatenate(drawn or [np.empty(0)]).reshape(-1, len(values)).T, strict=True):
+    for x, column in zip(
+        values, np.concatenate(drawn or [np.empty(0)]).reshape(-1, len(values)).T, strict=True
+    ):
         known = column[~np.isnan(column)]
-        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+        low, high = (
+            np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+            if len(known)
+            else (np.nan, np.nan)
+        )
         found.append(Estimate(x, low, high, n))
     return found
 
 
-def statistics(counts: IntArray, weight: FloatArray, order: IntArray | None) -> dict[str, FloatArray]:
+def statistics(
+    counts: IntArray, weight: FloatArray, order: IntArray | None
+) -> dict[str, FloatArray]:
     """Compute every statistic for B weightings (B, U) of U patterns of counts; those per class have shape (B, K)."""
-    c, n_classes = counts.astype(np.float64), counts.shape[1]
+    c = counts.astype(np.float64)
+    n_classes = counts.shape[1]
     m = c.sum(axis=1)
     paired = m >= 2
     more = np.where(paired, m - 1, 1.0)  # other votes on the item
-    same = np.where(paired, ((c * c).sum(axis=1) - m) / more, 0.0)  # agreeing pairs, each with 1 / (m - 1)
-    apart = np.where(paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0)  # pairs of k and another class
+    same = np.where(
+        paired, ((c * c).sum(axis=1) - m) / more, 0.0
+    )  # agreeing pairs, each with 1 / (m - 1)
+    apart = np.where(
+        paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0
+    )  # pairs of k and another class
     with np.errstate(divide="ignore", invalid="ignore"):
         pairs = weight @ paired
         share = (weight @ (c / m[:, None])) / weight.sum(axis=1, keepdims=True)
@@ -264,7 +315,8 @@ def statistics(counts: IntArray, weight: FloatArray, order: IntArray | None) -> 
         found = {
             "percent": observed,
             "kappa": _beyond(observed, (share**2).sum(axis=1)),
-            "alpha": 1 - (total - weight @ same) * (total - 1) / (total**2 - (votes**2).sum(axis=1)),
+            "alpha": 1
+            - (total - weight @ same) * (total - 1) / (total**2 - (votes**2).sum(axis=1)),
             "ac1": _beyond(observed, (share * (1 - share)).sum(axis=1) / (n_classes - 1)),
             "class_agreement": 1 - unequal / votes,
             "class_kappa": 1 - class_pairs / (2 * share * (1 - share)),
@@ -281,10 +333,13 @@ def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
 
 def _ordinal_alpha(c: FloatArray, weight: FloatArray, votes: FloatArray) -> FloatArray:
     """Krippendorff's α with squared distances of mean ranks, for columns in the order of the scale."""
-    total, m = votes.sum(axis=1), c.sum(axis=1)
+    total = votes.sum(axis=1)
+    m = c.sum(axis=1)
     rank = (np.cumsum(votes, axis=1) - votes / 2) / total[:, None]
     squares = m * (rank**2 @ c.T) - (rank @ c.T) ** 2  # over pairs of votes on an item, (B, U)
-    observed = (weight * np.where(m >= 2, 2 * squares / np.where(m >= 2, m - 1, 1.0), 0.0)).sum(axis=1)
+    observed = (weight * np.where(m >= 2, 2 * squares / np.where(m >= 2, m - 1, 1.0), 0.0)).sum(
+        axis=1
+    )
     expected = 2 * (total * (votes * rank**2).sum(axis=1) - (votes * rank).sum(axis=1) ** 2)
     varied = (votes > 0).sum(axis=1) > 1  # α is undefined for votes for a single class
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
@@ -293,9 +348,9 @@ def _ordinal_alpha(c: FloatArray, weight: FloatArray, votes: FloatArray) -> Floa
 def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) -> Rows:
     """Compare each annotator with the others on the same items.
 
-    Agreement is the share of the others' votes that equal the annotator's, averaged over the annotator's items, which
-    the interval resamples. κ corrects it for chance, that is for the agreement of the annotator's distribution of
-    classes with that of all votes.
+    Agreement is the share of the others' votes that equal the annotator's, averaged over the
+    annotator's items, which the interval resamples. κ corrects it for chance, that is for the
+    agreement of the annotator's distribution of classes with that of all votes.
     """
     assert votes.ballots is not None
     m = votes.n_votes
@@ -307,20 +362,32 @@ def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) ->
     start = np.searchsorted(worker, np.arange(len(names) + 1))
     rows = Rows()
     for name, first, last in zip(names, start[:-1], start[1:], strict=True):
-        mine, n = slice(first, last), int(last - first)
+        mine = slice(first, last)
+        n = int(last - first)
         distinct, frequency = np.unique(agreed[mine], return_counts=True)
         value = distinct @ frequency / n if n else np.nan
         chance = everyone[label[mine]].sum() / (n * everyone.sum()) if n else np.nan
-        random = np.random.default_rng(seed)  # the same for each, so that their order does not matter
-        drawn = [weight @ distinct / n for weight in resample(frequency, n_resamples, random)] if n else []
+        random = np.random.default_rng(
+            seed
+        )  # the same for each, so that their order does not matter
+        drawn = (
+            [weight @ distinct / n for weight in resample(frequency, n_resamples, random)]
+            if n
+            else []
+        )
         kappa = float((value - chance) / (1 - chance)) if chance < 1 else np.nan
         agreement = _estimates(np.array(value), drawn, level, n)[0]
         rows.append({"worker": name, "votes": n, "agreement": agreement, "kappa": kappa})
     return rows
 
 
-def resample(frequency: IntArray, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
+def resample(
+    frequency: IntArray, n_resamples: int, random: np.random.Generator
+) -> Iterator[FloatArray]:
     """Draw as many items as there are, with replacement; yield blocks of frequencies (B, U) of their patterns."""
-    n, block = int(frequency.sum()), max(1, BLOCK // len(frequency))
+    n = int(frequency.sum())
+    block = max(1, BLOCK // len(frequency))
     for done in range(0, n_resamples, block):
-        yield random.multinomial(n, frequency / n, size=min(block, n_resamples - done)).astype(np.float64)
+        yield random.multinomial(n, frequency / n, size=min(block, n_resamples - done)).astype(
+            np.float64
+        )

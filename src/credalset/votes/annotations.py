@@ -13,8 +13,24 @@ from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, check_choice, unmasked
 from credalset.exceptions import need
 from credalset.votes.agreement import Agreement, measure_agreement
-from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes, find_classes, texts
-from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, plural, take_names
+from credalset.votes.counting import (
+    Ballots,
+    LabelOptions,
+    Options,
+    count_votes,
+    find_classes,
+    texts,
+)
+from credalset.votes.names import (
+    Names,
+    as_names,
+    class_names,
+    find_rows,
+    item_names,
+    join_names,
+    plural,
+    take_names,
+)
 from credalset.votes.tables import long_table, melt, records_table
 
 
@@ -22,12 +38,12 @@ from credalset.votes.tables import long_table, melt, records_table
 class Annotations:
     r"""Votes of annotators on n items over K classes.
 
-    With $c_{ik}$ votes for class k on item i, the recorded label distribution of the item is the share of votes
-    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$, which ``distributions`` returns. It is an estimate of the true
-    distribution, that is of the shares among an unlimited number of votes.
+    With $c_{ik}$ votes for class k on item i, the recorded label distribution of the item is the
+    share of votes $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$, which ``distributions`` returns. It is
+    an estimate of the true distribution, that is of the shares among an unlimited number of votes.
 
-    Build instances with `from_table`, `from_wide`, `from_records`, `from_counts` or `read`. One warning and ``notes``
-    report how many votes were dropped or overruled.
+    Build instances with `from_table`, `from_wide`, `from_records`, `from_counts` or `read`. One
+    warning and ``notes`` report how many votes were dropped or overruled.
 
     Attributes
     ----------
@@ -40,7 +56,8 @@ class Annotations:
     workers : tuple or None
         Names of the annotators in order of first appearance, None if they are not known.
     scale : tuple of K numbers or None
-        Positions of the classes on an ordinal scale, which the score ``"ws"`` uses; None without a scale.
+        Positions of the classes on an ordinal scale, which the score ``"ws"`` uses; None without a
+        scale.
     notes : tuple of str
         Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None
@@ -92,12 +109,13 @@ class Annotations:
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
-        Rows without a task or a label (None, NaN, empty text) are dropped. A later vote of a worker on the same task
-        replaces the earlier one. Votes are ordered by the time column if there is one, otherwise by the order of the
-        rows. Rows without a worker count as votes of different workers. One warning and ``notes`` report these votes.
+        Rows without a task or a label (None, NaN, empty text) are dropped. A later vote of a worker
+        on the same task replaces the earlier one. Votes are ordered by the time column if there is
+        one, otherwise by the order of the rows. Rows without a worker count as votes of different
+        workers. One warning and ``notes`` report these votes.
 
-        If a column is not named, it is found by the usual names listed below. Case, spaces and underscores are ignored,
-        and the first of these names that the table has is used.
+        If a column is not named, it is found by the usual names listed below. Case, spaces and
+        underscores are ignored, and the first of these names that the table has is used.
 
         Parameters
         ----------
@@ -106,30 +124,35 @@ class Annotations:
         task : column name, optional
             Column of the items; usual names are task, task id, item, item id, hit id and id.
         worker : column name, optional
-            Column of the annotators; usual names are worker, annotator, rater and user, each also with id, and
-            performer.
+            Column of the annotators; usual names are worker, annotator, rater and user, each also
+            with id, and performer.
         label : column name, optional
-            Column of the labels; usual names are label, annotation, rating, answer, choice and class.
+            Column of the labels; usual names are label, annotation, rating, answer, choice and
+            class.
         time : column name, optional
-            Column of the times of the votes; usual names are time, timestamp, updated at, created at, submitted at,
-            submit time and date.
+            Column of the times of the votes; usual names are time, timestamp, updated at, created
+            at, submitted at, submit time and date.
         classes : iterable, optional
-            Labels in column order. By default the categories of a categorical column, otherwise the labels found,
-            sorted.
+            Labels in column order. By default the categories of a categorical column, otherwise the
+            labels found, sorted.
         scale : iterable, mapping or bool, optional
-            Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``; or True if the
-            classes are in the order of the scale, which is the default for ordered categories. Positions are the
-            levels themselves if these are numbers, otherwise 0, 1, 2, …
+            Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``;
+            or True if the classes are in the order of the scale, which is the default for ordered
+            categories. Positions are the levels themselves if these are numbers, otherwise 0, 1, 2,
+            …
         rename : mapping, optional
             New names of labels by old names; labels with the same new name are merged.
         tidy : bool
-            Whether to convert labels (not ``classes``) to lower case with single spaces before they are renamed.
+            Whether to convert labels (not ``classes``) to lower case with single spaces before they
+            are renamed.
         empty : iterable
             Further values that mean no label, such as "?" or -1.
         unknown : {"error", "drop"}
-            What to do with a vote for an unknown class or for several classes: raise an error, or drop and report it.
+            What to do with a vote for an unknown class or for several classes: raise an error, or
+            drop and report it.
         dayfirst : bool, optional
-            Order of dates that are not ISO 8601: 02.01.2025 is in January if True, in February if False.
+            Order of dates that are not ISO 8601: 02.01.2025 is in January if True, in February if
+            False.
 
         Returns
         -------
@@ -167,12 +190,14 @@ class Annotations:
         table : pandas, polars or pyarrow table, mapping of columns, 2-d array or list of rows
             The columns are the annotators.
         task : column name, optional
-            The column that names the items. By default one called task, item or id, otherwise the index of a pandas
-            frame. Without names, all rows are kept, including those without votes.
+            The column that names the items. By default one called task, item or id, otherwise the
+            index of a pandas frame. Without names, all rows are kept, including those without
+            votes.
         worker : iterable of column names, optional
             The columns of the annotators. By default every other column.
         **options
-            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty`` and ``unknown``, as in `from_table`.
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty`` and ``unknown``, as in
+            `from_table`.
 
         Returns
         -------
@@ -194,10 +219,11 @@ class Annotations:
         Parameters
         ----------
         records : list of dicts, or dict by item
-            Votes such as ``{"task": "t1", "worker": "ann", "label": "cat"}``; or, by item, lists of labels or dicts of
-            counts.
+            Votes such as ``{"task": "t1", "worker": "ann", "label": "cat"}``; or, by item, lists of
+            labels or dicts of counts.
         **options
-            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``,
+            as in `from_table`.
 
         Returns
         -------
@@ -211,7 +237,9 @@ class Annotations:
         >>> Annotations.from_records({"t1": ["cat", "cat", "dog"], "t2": ["dog"]})
         Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
         """
-        return cls.from_table(records_table(records) if isinstance(records, Mapping) else list(records), **options)
+        return cls.from_table(
+            records_table(records) if isinstance(records, Mapping) else list(records), **options
+        )
 
     @classmethod
     def from_counts(
@@ -227,7 +255,8 @@ class Annotations:
         Parameters
         ----------
         counts : array-like or data frame of shape (n, K)
-            Whole numbers. The columns of a data frame name the classes, the index of a pandas frame the items.
+            Whole numbers. The columns of a data frame name the classes, the index of a pandas frame
+            the items.
         classes : iterable, optional
             Names of the columns, if the table has none.
         items : iterable, optional
@@ -246,17 +275,27 @@ class Annotations:
         """
         matrix = as_counts(counts, "counts", may_be_none=True)
         names = {"classes": class_names(counts, "counts"), "items": item_names(counts)}
-        for name, given, size in (("classes", classes, matrix.shape[1]), ("items", items, matrix.shape[0])):
+        for name, given, size in (
+            ("classes", classes, matrix.shape[1]),
+            ("items", items, matrix.shape[0]),
+        ):
             names[name] = names[name] if given is None else as_names(unmasked(given, name))
             if (found := names[name] or ()) and (len(found) != size or len(set(found)) < size):
-                raise ValueError(f"{name} must hold {size} different names, but holds {join_names(found)}.")
+                raise ValueError(
+                    f"{name} must hold {size} different names, but holds {join_names(found)}."
+                )
         positions = None
         if scale is not None and scale is not False:
             levels = names["classes"] or tuple(range(matrix.shape[1]))
             named, values = find_classes((), levels, False, Options(levels, scale))
             position = dict(zip(named, values or (), strict=True))
             positions = tuple(position[level] for level in levels)
-        return cls(counts=matrix.astype(np.int64), classes=names["classes"], items=names["items"], scale=positions)
+        return cls(
+            counts=matrix.astype(np.int64),
+            classes=names["classes"],
+            items=names["items"],
+            scale=positions,
+        )
 
     @classmethod
     def read(
@@ -274,20 +313,23 @@ class Annotations:
     ) -> Self:
         r"""Read the votes in a table or in an export of an annotation tool.
 
-        Tasks, workers and labels are read as texts: "1.1" is not "1.10", "007" keeps its zeros, and "NA" is a name.
-        Only an empty cell is missing.
+        Tasks, workers and labels are read as texts: "1.1" is not "1.10", "007" keeps its zeros, and
+        "NA" is a name. Only an empty cell is missing.
 
         Parameters
         ----------
         path : str or Path
-            A file (CSV, TSV, JSON, JSON Lines, Parquet; compressed or not), a folder, a glob pattern or a zip archive.
+            A file (CSV, TSV, JSON, JSON Lines, Parquet; compressed or not), a folder, a glob
+            pattern or a zip archive.
         kind : str, optional
-            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
-            or "wide". An export is recognised by its structure; other tables are long unless ``kind="wide"``.
+            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi",
+            "crowd-kit", "long" or "wide". An export is recognised by its structure; other tables
+            are long unless ``kind="wide"``.
         task : str, optional
             Column of a table, or field of a record such as "data.uid", that names the item.
         worker : str, optional
-            Column or field of the annotator; for a wide table, a list of the columns of the annotators.
+            Column or field of the annotator; for a wide table, a list of the columns of the
+            annotators.
         label : str, optional
             Column or field of the label; in an export with several questions, the question to read.
         time : str, optional
@@ -297,7 +339,8 @@ class Annotations:
         delimiter : str, optional
             Separator of the columns of text files; detected by default.
         **options
-            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``,
+            as in `from_table`.
 
         Returns
         -------
@@ -328,8 +371,8 @@ class Annotations:
         if len(empty):
             which = empty[:3] if self.items is None else [self.items[row] for row in empty[:3]]
             raise ValueError(
-                f"votes holds {plural(len(empty), 'item')} without votes (first: {join_names(which)}), which have no "
-                "label distribution. Use votes.drop_empty()."
+                f"votes holds {plural(len(empty), 'item')} without votes (first: "
+                f"{join_names(which)}), which have no label distribution. Use votes.drop_empty()."
             )
         shares: FloatArray = self.counts / totals[:, None]
         return shares
@@ -359,14 +402,26 @@ class Annotations:
     def table(self) -> dict[str, list[Any]]:
         """The votes as a long table with columns task, worker, label and, if known, time; not available for counts."""
         if self.ballots is None:
-            raise ValueError("votes built from counts have no long table. Use from_table, from_wide or read.")
-        names = (self.items or range(len(self)), (*(self.workers or ()), None), self.classes or range(self.n_classes))
+            raise ValueError(
+                "votes built from counts have no long table. Use from_table, from_wide or read."
+            )
+        names = (
+            self.items or range(len(self)),
+            (*(self.workers or ()), None),
+            self.classes or range(self.n_classes),
+        )
         codes = self.ballots.codes.T.tolist()
-        columns = [[known[code] for code in column] for known, column in zip(names, codes, strict=True)]
+        columns = [
+            [known[code] for code in column] for known, column in zip(names, codes, strict=True)
+        ]
         found = dict(zip(("task", "worker", "label"), columns, strict=True))
-        return found if self.ballots.times is None else found | {"time": self.ballots.times.tolist()}
+        return (
+            found if self.ballots.times is None else found | {"time": self.ballots.times.tolist()}
+        )
 
-    def agreement(self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0) -> Agreement:
+    def agreement(
+        self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0
+    ) -> Agreement:
         """Measure the agreement of annotators: overall, per class and, if they are known, per annotator.
 
         Parameters
@@ -411,7 +466,8 @@ class Annotations:
     def align(self, items: Iterable[Hashable]) -> Annotations:
         """Return the votes in the order of the given items: the rows of ``votes.align(X.index).counts`` are those of X.
 
-        Items without votes become rows of zeros, and votes on other items are dropped; ``notes`` reports both.
+        Items without votes become rows of zeros, and votes on other items are dropped; ``notes``
+        reports both.
 
         Parameters
         ----------
@@ -428,10 +484,14 @@ class Annotations:
         array([[0, 3],
                [0, 0]])
         """
-        wanted, known = as_names(items), set(self.items or ())
+        wanted = as_names(items)
+        known = set(self.items or ())
         there = np.array([name in known for name in wanted], dtype=bool)
         if not there.any():
-            both = f"the items are {join_names(wanted, 3)}, and the votes are on {join_names(self.items or (), 3)}"
+            both = (
+                f"the items are {join_names(wanted, 3)}, and the votes are on "
+                f"{join_names(self.items or (), 3)}"
+            )
             raise ValueError(f"items has no item with votes: {both}. Name the items alike.")
         found = self.select(name for name in wanted if name in known)
         notes = [f"{plural(int((~there).sum()), 'item')} without votes"] * (not there.all())
@@ -440,7 +500,9 @@ class Annotations:
         counts = np.zeros((len(wanted), self.n_classes), dtype=np.int64)
         counts[there] = found.counts
         ballots = None if found.ballots is None else found.ballots.renumber(np.flatnonzero(there))
-        return replace(found, counts=counts, items=wanted, notes=(*self.notes, *notes), ballots=ballots)
+        return replace(
+            found, counts=counts, items=wanted, notes=(*self.notes, *notes), ballots=ballots
+        )
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
         """Return the votes with their columns in the order of the given classes.
@@ -448,8 +510,8 @@ class Annotations:
         Parameters
         ----------
         classes : iterable of names
-            All classes of the votes in the order wanted. Further classes get columns of zeros; they are refused if the
-            votes have a scale.
+            All classes of the votes in the order wanted. Further classes get columns of zeros; they
+            are refused if the votes have a scale.
 
         Returns
         -------
@@ -460,16 +522,22 @@ class Annotations:
         >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"]).reorder(["yes", "maybe", "no"]).counts
         array([[1, 0, 3]])
         """
-        wanted, own = as_names(classes), self.classes or tuple(range(self.n_classes))
+        wanted = as_names(classes)
+        own = self.classes or tuple(range(self.n_classes))
         missing = [name for name in own if name not in set(wanted)]
         if missing or len(set(wanted)) < len(wanted):
-            what = f"lack {join_names(missing, 3)} of the votes" if missing else "hold a class twice"
+            what = (
+                f"lack {join_names(missing, 3)} of the votes" if missing else "hold a class twice"
+            )
             raise ValueError(
-                f"classes {what}: they are {join_names(wanted, 8)}, and votes are for {join_names(own, 8)}. Spell them "
+                f"classes {what}: they are {join_names(wanted, 8)}, and votes are for "
+                f"{join_names(own, 8)}. Spell them "
                 "alike as votes are read, with rename or tidy, or name all with classes."
             )
         if self.scale is not None and len(wanted) > len(own):
-            raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
+            raise ValueError(
+                f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others."
+            )
         columns = np.array([wanted.index(name) for name in own], dtype=np.int64)
         counts = np.zeros((len(self), len(wanted)), dtype=np.int64)
         counts[:, columns] = self.counts
@@ -483,8 +551,8 @@ class Annotations:
         Parameters
         ----------
         values : {"counts", "distributions", "smoothed", "votes"}
-            Counts, distributions or smoothed shares, with one row per item and one column per class; or the votes, with
-            one row per vote.
+            Counts, distributions or smoothed shares, with one row per item and one column per
+            class; or the votes, with one row per vote.
 
         Returns
         -------
@@ -515,15 +583,22 @@ class Annotations:
 
     def __getitem__(self, key: Any) -> Annotations:
         """Select items by position: an int, a slice, a boolean mask or an array of ints."""
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn takes rows of arrays
+        if (
+            isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis
+        ):  # as scikit-learn takes rows of arrays
             key = key[0]
         if not isinstance(key, slice):
             key = np.asarray(key) if np.size(key) else np.zeros(0, dtype=np.int64)
             if key.dtype.kind not in "biu":
-                raise TypeError(f"votes are indexed by position, but got {key!r}. Use votes.select(...) for names.")
+                raise TypeError(
+                    f"votes are indexed by position, but got {key!r}. Use votes.select(...) for "
+                    "names."
+                )
         rows: IntArray = np.atleast_1d(np.arange(len(self))[key])
         ballots = None if self.ballots is None else self.ballots.take(rows, len(self))
-        return replace(self, counts=self.counts[rows], items=take_names(self.items, rows), ballots=ballots)
+        return replace(
+            self, counts=self.counts[rows], items=take_names(self.items, rows), ballots=ballots
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):
@@ -537,20 +612,32 @@ class Annotations:
         kind = "classes" if self.scale is None else "levels"
         names = join_names(self.classes or range(self.n_classes), 6)
         per_item = self.n_votes
-        text = f"{plural(len(self), 'item')}, {self.n_classes} {kind}: {names}; {plural(int(per_item.sum()), 'vote')}"
+        text = (
+            f"{plural(len(self), 'item')}, {self.n_classes} {kind}: {names}; "
+            f"{plural(int(per_item.sum()), 'vote')}"
+        )
         if len(per_item):
-            low, high = per_item.min(), per_item.max()
+            low = per_item.min()
+            high = per_item.max()
             text += f", {low} per item" if low == high else f", {low} to {high} per item"
         return f"Annotations({text})"
 
 
 def refuse_shared(votes: Any, in_hand: Any, name: str) -> None:
     """Refuse votes that are in hand and also among those to be covered, where workers are known."""
-    both = [each.table for each in (votes, in_hand) if isinstance(each, Annotations) and each.ballots is not None]
-    pairs = [{pair for pair in zip(t["task"], t["worker"], strict=True) if pair[1] is not None} for t in both]
+    both = [
+        each.table
+        for each in (votes, in_hand)
+        if isinstance(each, Annotations) and each.ballots is not None
+    ]
+    pairs = [
+        {pair for pair in zip(t["task"], t["worker"], strict=True) if pair[1] is not None}
+        for t in both
+    ]
     if len(pairs) == 2 and (shared := pairs[0] & pairs[1]):
         first = min(shared, key=str)
         raise ValueError(
-            f"{name} holds {plural(len(shared), 'vote')} that votes_in_hand holds as well (by {join_names(first[1:])} "
+            f"{name} holds {plural(len(shared), 'vote')} that votes_in_hand holds as well "
+            f"(by {join_names(first[1:])} "
             f"on {join_names(first[:1])}, …). Pass only the votes that came later."
         )

@@ -18,7 +18,10 @@ from credalset.votes.names import Names, as_names, join_names, plural
 from credalset.votes.tables import LongTable, is_missing
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-DAY, CLOCK = r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})", r"[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?"
+DAY, CLOCK = (
+    r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})",
+    r"[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?",
+)
 DATE = re.compile(rf"{DAY}(?:{CLOCK})?\s*([ap]m)?", re.IGNORECASE)
 
 
@@ -54,17 +57,27 @@ class Options:
         if self.unknown not in ("error", "drop"):
             raise ValueError(f"unknown must be 'error' or 'drop', but is {self.unknown!r}.")
         if not isinstance(self.rename, Mapping | None):
-            raise TypeError(f"rename must map old names to new ones, {{'old': 'new'}}, but is {self.rename!r}.")
-        for what, given in (("classes", self.classes), ("scale", self.scale), ("empty", self.empty)):
+            raise TypeError(
+                f"rename must map old names to new ones, {{'old': 'new'}}, but is {self.rename!r}."
+            )
+        for what, given in (
+            ("classes", self.classes),
+            ("scale", self.scale),
+            ("empty", self.empty),
+        ):
             if isinstance(given, str):
                 raise TypeError(f"{what} must be a list, but is {given!r}.")
             if not isinstance(given, bool | Mapping | None):
                 object.__setattr__(self, what, as_names(given))
         for what, names in (("classes", self.classes), ("scale", self.levels)):
             if names is not None and (len(set(names)) < len(names) or len(names) < 2):
-                raise ValueError(f"{what} must be at least two different labels, but is {join_names(names)}.")
+                raise ValueError(
+                    f"{what} must be at least two different labels, but is {join_names(names)}."
+                )
         if None not in (self.levels, self.classes) and set(self.levels or ()) != set(self.classes):
-            raise ValueError(f"scale ({join_names(self.levels or ())}) and classes name different labels.")
+            raise ValueError(
+                f"scale ({join_names(self.levels or ())}) and classes name different labels."
+            )
 
     @property
     def levels(self) -> Names | None:
@@ -100,7 +113,8 @@ class Ballots:
 
 def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     """Return the fields of `Annotations` from a long table, with one warning of dropped and overruled votes."""
-    dropped, notes = Counter(table.dropped), []
+    dropped = Counter(table.dropped)
+    notes = []
     labels, declared, merged = spell(table.label, table.classes, options)
     notes += [f"{plural(merged, 'vote')} renamed or tidied"] * bool(merged)
     classes, scale = find_classes(labels, declared, table.ordered, options)
@@ -115,16 +129,27 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
         names = [labels[row] for row in np.flatnonzero(odd)]
         if options.unknown == "error":
             raise _unknown(names)
-        dropped[f"for labels not among the classes ({join_names(dict.fromkeys(names))})"] += len(names)
+        dropped[f"for labels not among the classes ({join_names(dict.fromkeys(names))})"] += len(
+            names
+        )
     rows = np.flatnonzero(task & label & ~odd)
     items, item = _items(table, rows)
-    workers, worker = (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
+    workers, worker = (
+        (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
+    )
     unnamed = int((worker < 0).sum()) if workers is not None else 0
-    notes += [f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"] * bool(unnamed)
+    notes += [
+        f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"
+    ] * bool(unnamed)
     time = None if table.time is None else [as_iso(value, options.dayfirst) for value in table.time]
     if table.worker is None and table.items is None:  # a long table, not lists of labels
-        again = len(rows) - len({(table.task[row], str(table.label[row]), time and time[row]) for row in rows})
-        sentence = f"{plural(again, 'row')} repeated exactly, counted as votes of different workers, who have no column"
+        again = len(rows) - len(
+            {(table.task[row], str(table.label[row]), time and time[row]) for row in rows}
+        )
+        sentence = (
+            f"{plural(again, 'row')} repeated exactly, counted as votes of different "
+            "workers, who have no column"
+        )
         notes += [sentence] * bool(again)
     kept = settle(item, worker, time, rows)
     overruled = len(rows) - len(kept)
@@ -133,17 +158,32 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     lost = 0 if table.items is not None and not table.has_names else _n_items(table) - len(items)
     if lost:
         notes.append(f"{plural(lost, 'item')} without votes left out")
-    sentences = [f"{plural(number, 'vote')} dropped: {reason}" for reason, number in dropped.items() if number]
+    sentences = [
+        f"{plural(number, 'vote')} dropped: {reason}"
+        for reason, number in dropped.items()
+        if number
+    ]
     how = "by time" if time is not None else "by the order of the rows"
     if overruled:
-        sentences.append(f"{plural(overruled, 'vote')} replaced by the worker's later vote on the same task, {how}")
+        sentences.append(
+            f"{plural(overruled, 'vote')} replaced by the worker's later vote on the same "
+            f"task, {how}"
+        )
     if sentences:
         warn(f"some votes were not counted: {'; '.join(sentences)}.")
     shape = (len(items), len(classes))
-    counts = np.bincount(codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]).reshape(shape)
+    counts = np.bincount(
+        codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]
+    ).reshape(shape)
     times = None if time is None else np.array([*time, None], dtype=object)[rows[kept]]
     named = items if table.has_names else None
-    found = {"counts": counts, "classes": classes, "items": named, "workers": workers, "scale": scale}
+    found = {
+        "counts": counts,
+        "classes": classes,
+        "items": named,
+        "workers": workers,
+        "scale": scale,
+    }
     return found | {"notes": (*notes, *sentences), "ballots": Ballots(codes, times)}
 
 
@@ -151,7 +191,11 @@ def texts(names: Any) -> Any:
     """Return the names of classes or levels as texts, as in a file."""
     if names is None or isinstance(names, bool | str):
         return names
-    return {str(k): v for k, v in names.items()} if isinstance(names, Mapping) else tuple(map(str, as_names(names)))
+    return (
+        {str(k): v for k, v in names.items()}
+        if isinstance(names, Mapping)
+        else tuple(map(str, as_names(names)))
+    )
 
 
 def _n_items(table: LongTable) -> int:
@@ -176,7 +220,10 @@ def _encode(values: Sequence[Any], rows: IntArray) -> tuple[Names, IntArray]:
     position: dict[Any, int] = {}
     taken = [values[row] for row in rows]
     try:
-        codes = [-1 if is_missing(value) else position.setdefault(value, len(position)) for value in taken]
+        codes = [
+            -1 if is_missing(value) else position.setdefault(value, len(position))
+            for value in taken
+        ]
     except TypeError as error:
         raise TypeError(
             f"table holds tasks or workers that are not hashable ({error}). Use texts or numbers."
@@ -188,19 +235,23 @@ def _unknown(names: list[Any]) -> ValueError:
     several = [name for name in names if isinstance(name, Several)]
     if several:
         return ValueError(
-            f"label holds several labels in {plural(len(several), 'vote')} (first: {list(several[0])}). Set unknown to "
-            "'drop' to leave these votes out."
+            f"label holds several labels in {plural(len(several), 'vote')} (first: "
+            f"{list(several[0])}). Set unknown to 'drop' to leave these votes out."
         )
     return ValueError(
-        f"label holds {plural(len(names), 'vote')} for {join_names(dict.fromkeys(names))}, not among the classes. "
+        f"label holds {plural(len(names), 'vote')} for "
+        f"{join_names(dict.fromkeys(names))}, not among the classes. "
         "Spell them alike with tidy or rename, extend classes (or scale), or set unknown to 'drop'."
     )
 
 
-def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tuple[list[Any], Names | None, int]:
+def spell(
+    labels: Sequence[Any], declared: Names | None, options: Options
+) -> tuple[list[Any], Names | None, int]:
     """Return tidied and renamed labels (None if empty), the declared labels likewise, and the number of changes.
 
-    Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not distinguish 5 and "5".
+    Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not
+    distinguish 5 and "5".
     """
     tidy = _tidied if options.tidy else lambda value: value
     blank = {mark for value in options.empty for mark in (value, str(value), tidy(value))}
@@ -217,15 +268,26 @@ def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tu
             return rename[str(found)]
         return known.get(found, found)
 
-    singles = [_single(label) if isinstance(label, list | set | np.ndarray) else label for label in labels]
+    singles = [
+        _single(label) if isinstance(label, list | set | np.ndarray) else label for label in labels
+    ]
     try:
         new = {label: spelled(label) for label in dict.fromkeys(singles)}
     except TypeError as error:
-        raise TypeError(f"label holds values that are not hashable ({error}). Use numbers or texts.") from None
-    allowed = None if declared is None else tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
+        raise TypeError(
+            f"label holds values that are not hashable ({error}). Use numbers or texts."
+        ) from None
+    allowed = (
+        None
+        if declared is None
+        else tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
+    )
     idle = [old for old in options.rename or {} if str(tidy(old)) not in used]
     if idle:
-        raise ValueError(f"rename has {join_names(idle)}, but the labels are {join_names(new, 12)}. Correct the names.")
+        raise ValueError(
+            f"rename has {join_names(idle)}, but the labels are {join_names(new, 12)}. "
+            "Correct the names."
+        )
     found = [new[label] for label in singles]
     changed = {old for old, name in new.items() if name is not None and name != old}
     return found, allowed, sum(label in changed for label in singles) if changed else 0
@@ -233,7 +295,11 @@ def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tu
 
 def _single(label: Any) -> Any:
     """Return the only label of a list, None for an empty list, `Several` for a longer one."""
-    chosen = [value for value in (label.tolist() if isinstance(label, np.ndarray) else label) if not is_missing(value)]
+    chosen = [
+        value
+        for value in (label.tolist() if isinstance(label, np.ndarray) else label)
+        if not is_missing(value)
+    ]
     return (chosen[0] if len(chosen) == 1 else Several(chosen)) if chosen else None
 
 
@@ -242,20 +308,31 @@ def _tidied(label: Any) -> Any:
 
 
 def find_classes(
-    labels: Iterable[Any], declared: Names | None, ordered: bool | Mapping[Any, float], options: Options
+    labels: Iterable[Any],
+    declared: Names | None,
+    ordered: bool | Mapping[Any, float],
+    options: Options,
 ) -> tuple[Names, tuple[float, ...] | None]:
     """Return the classes in column order and their positions on an ordinal scale, None without one."""
-    scale, levels = options.scale, options.levels
+    scale = options.scale
+    levels = options.levels
     found = levels or options.classes
     if found is None:
-        seen = [label for label in dict.fromkeys(labels) if label is not None and not isinstance(label, Several)]
+        seen = [
+            label
+            for label in dict.fromkeys(labels)
+            if label is not None and not isinstance(label, Several)
+        ]
         others = [label for label in seen if label not in set(declared or ())]
         found = (*(declared or ()), *sort_labels(others))
         found = sort_labels(found) if (others or ordered) and all(map(_is_number, found)) else found
         if not found:
             raise ValueError("table has no votes: no row has a label.")
         if len(found) < 2:
-            raise ValueError(f"classes must be at least two, but the labels found are {join_names(found)}. Name all.")
+            raise ValueError(
+                f"classes must be at least two, but the labels found are {join_names(found)}. "
+                "Name all."
+            )
     if levels is None and (scale is False or not (scale or ordered)):
         return found, None
     positions = ordered if levels is None else scale
@@ -293,7 +370,9 @@ def positions_of(levels: Names) -> tuple[float, ...]:
         return tuple(map(float, range(len(levels))))
     numbers = tuple(float(level) for level in levels)
     if any(b <= a for a, b in pairwise(numbers)):
-        raise ValueError(f"scale must be in increasing order, but is {join_names(levels, 8)}. Sort the levels.")
+        raise ValueError(
+            f"scale must be in increasing order, but is {join_names(levels, 8)}. Sort the levels."
+        )
     return numbers
 
 
@@ -303,9 +382,13 @@ def _is_number(name: Any) -> bool:
     return isinstance(name, int | float) and not isinstance(name, bool)
 
 
-def settle(item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray) -> IntArray:
+def settle(
+    item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray
+) -> IntArray:
     """Return the votes that count: for each worker and item the latest one, or the last row without times."""
-    pairs = np.where(worker < 0, -1 - np.arange(len(rows)), item * (worker.max(initial=0) + 1) + worker)
+    pairs = np.where(
+        worker < 0, -1 - np.arange(len(rows)), item * (worker.max(initial=0) + 1) + worker
+    )
     _, inverse, number = np.unique(pairs, return_inverse=True, return_counts=True)
     repeated = np.flatnonzero(number[inverse.reshape(-1)] > 1)
     if not len(repeated):
@@ -326,7 +409,9 @@ def as_iso(value: Any, dayfirst: bool | None) -> Any:
     >>> as_iso("2.1.2025 2:30 PM", dayfirst=True), as_iso("2.1.2025", dayfirst=None)
     ('2025-01-02T14:30:00', '2.1.2025')
     """
-    found = DATE.fullmatch(value.strip()) if dayfirst is not None and isinstance(value, str) else None
+    found = (
+        DATE.fullmatch(value.strip()) if dayfirst is not None and isinstance(value, str) else None
+    )
     if found is None:
         return value
     first, second, year, hour, minute, seconds, half = found.groups()
@@ -335,7 +420,9 @@ def as_iso(value: Any, dayfirst: bool | None) -> Any:
     try:
         start = datetime(int(year), int(month), int(day), hours, int(minute or 0))
     except ValueError as error:
-        raise ValueError(f"time holds {value!r}, but dayfirst is {dayfirst} ({error}). Change either.") from None
+        raise ValueError(
+            f"time holds {value!r}, but dayfirst is {dayfirst} ({error}). Change either."
+        ) from None
     return (start + timedelta(seconds=float(seconds or 0))).isoformat()
 
 
@@ -359,7 +446,8 @@ def _seconds(value: Any) -> float:
         return float(moment)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to find the latest of "
-            "several votes by a worker. Set dayfirst as votes are imported or read, for dates such as 02.01.2025, or "
-            "remove the column of times: then the last row counts."
+            f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to "
+            "find the latest of several votes by a worker. Set dayfirst as votes are imported or "
+            "read, for dates such as 02.01.2025, or remove the column of times: then the last "
+            "row counts."
         ) from None

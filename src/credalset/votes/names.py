@@ -1,7 +1,8 @@
 """Names of items and classes: matched by name where both sides have names, otherwise by position.
 
-``items`` and ``classes`` are tuples of names, or None. Public functions read names here once and pass on plain arrays.
-A default ``RangeIndex`` of pandas, and columns called 0, …, K − 1, are not names.
+``items`` and ``classes`` are tuples of names, or None. Public functions read names here once and
+pass on plain arrays. A default ``RangeIndex`` of pandas, and columns called 0, …, K − 1, are not
+names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.exceptions import warn
 
 Names = tuple[Any, ...]
-LABELS = "credalset.labels"  # metadata of a Parquet file of votes: labels in order, with positions on a scale or null
+# Metadata of a Parquet file of votes: labels in order, with positions on a scale or null.
+LABELS = "credalset.labels"
 
 REMEDIES = {
     "items": "Select the items that have labels, frame[frame.index.isin(votes.items)]",
@@ -54,7 +56,12 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         counts = None if self.counts is None else self.counts[rows]
-        return replace(self, distributions=self.distributions[rows], counts=counts, items=take_names(self.items, rows))
+        return replace(
+            self,
+            distributions=self.distributions[rows],
+            counts=counts,
+            items=take_names(self.items, rows),
+        )
 
     @property
     def n_classes(self) -> int:
@@ -75,15 +82,16 @@ class Labels:
         """Return the counts, refusing distributions without numbers of votes."""
         if self.counts is None:
             raise ValueError(
-                f"{user} needs annotation counts, but {name} holds distributions. Pass the counts (whole numbers), or "
-                "Annotations."
+                f"{user} needs annotation counts, but {name} holds distributions. Pass the counts "
+                "(whole numbers), or Annotations."
             )
         return self.counts
 
     def scale_order(self, has_names: bool, name: str = "labels") -> IntArray | None:
         """Return the columns in the order of their ordinal scale; None if they are in it, or have no scale.
 
-        Columns of predictions without names cannot be reordered, because later predictions have no names either.
+        Columns of predictions without names cannot be reordered, because later predictions have no
+        names either.
         """
         if self.scale is None or all(a < b for a, b in pairwise(self.scale)):
             return None
@@ -91,8 +99,9 @@ class Labels:
         if not has_names:
             levels = np.array(self.classes or range(self.n_classes), dtype=object)[order]
             raise ValueError(
-                f"{name} are on the scale {join_names(levels, 8)}, but the columns are in another order. Pass "
-                "predictions as a frame with class names, or put the columns of both into the order of the scale."
+                f"{name} are on the scale {join_names(levels, 8)}, but the columns are in another "
+                "order. Pass predictions as a frame with class names, or put the columns of both "
+                "into the order of the scale."
             )
         return order
 
@@ -114,8 +123,9 @@ def read_labels(
 ) -> Labels:
     """Read distributions, annotation counts or ``Annotations``, in the order of given items and classes.
 
-    Rows and columns are matched by name if both sides have names, otherwise by position; further items are not used. A
-    matrix of whole numbers holds counts; the rows of any other must sum to one.
+    Rows and columns are matched by name if both sides have names, otherwise by position; further
+    items are not used. A matrix of whole numbers holds counts; the rows of any other must sum to
+    one.
 
     Parameters
     ----------
@@ -138,7 +148,8 @@ def read_labels(
     array([[4., 0.],
            [1., 3.]])
     """
-    wanted, own = None if classes is None else as_names(classes), class_names(labels, name)
+    wanted = None if classes is None else as_names(classes)
+    own = class_names(labels, name)
     n_classes = n_classes if wanted is None else len(wanted)
     wanted = _names_for(own, wanted)
     if wanted is None and n_classes is not None:
@@ -146,8 +157,12 @@ def read_labels(
     columns = match_names(own, wanted, "classes", name, like)
     found = labels if isinstance(labels, Labels) else _read(labels, name)
     if n_classes is not None and found.n_classes != n_classes:
-        raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
-    found = replace(found if columns is None else found.reorder(columns), classes=wanted or found.classes)
+        raise ValueError(
+            f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}."
+        )
+    found = replace(
+        found if columns is None else found.reorder(columns), classes=wanted or found.classes
+    )
     if items is None:
         refuse_names(labels, name, like, by_position=by_position)
     keys = None if items is None else as_names(items)
@@ -156,7 +171,10 @@ def read_labels(
     if (rows := match_names(found.items, keys, "items", name, like)) is not None:
         found = found[rows]
     if keys is not None and len(keys) != len(found):
-        raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
+        raise ValueError(
+            f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row "
+            "per item."
+        )
     return found if keys is None else replace(found, items=keys)
 
 
@@ -165,14 +183,17 @@ def refuse_names(labels: Any, name: str, like: str, *, by_position: bool = True)
 
     Frames are matched by position, as in scikit-learn, unless ``by_position`` is False.
     """
-    items, classes = item_names(labels), class_names(labels, name)
-    is_frame = isinstance(labels, Labels) or not isinstance(getattr(labels, "distributions", None), np.ndarray)
+    items = item_names(labels)
+    classes = class_names(labels, name)
+    is_frame = isinstance(labels, Labels) or not isinstance(
+        getattr(labels, "distributions", None), np.ndarray
+    )
     if items is not None and not (is_frame and by_position):
         columns = "" if classes is None else f", with the columns {join_names(classes, 20)}"
         raise ValueError(
-            f"{name} has names of items (first: {join_names(items, 2)}), but {like} has none. Pass {like} as a frame "
-            f"with these names as index, or {name} as an array in the order of {like}{columns}: "
-            "votes.align(X.index).counts."
+            f"{name} has names of items (first: {join_names(items, 2)}), but {like} has none. "
+            f"Pass {like} as a frame with these names as index, or {name} as an array in the "
+            f"order of {like}{columns}: votes.align(X.index).counts."
         )
 
 
@@ -180,15 +201,19 @@ def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> Non
     """Warn of names 0, 1, … in another order that are matched by position, because the other side has no names."""
     if names is not None and not is_unnamed(names) and set(names) == set(range(len(names))):
         warn(
-            f"the {what} of {name} and {like} are matched by position, as only one of them has names; its names are "
+            f"the {what} of {name} and {like} are matched by position, as only one of them "
+            "has names; its names are "
             "0, 1, … in another order. Name both to match by name, or pass arrays."
         )
 
 
 def _read(value: Any, name: str) -> Labels:
-    own, named = item_names(value), class_names(value, name)
+    own = item_names(value)
+    named = class_names(value, name)
     if isinstance(getattr(value, "distributions", None), np.ndarray):  # Annotations
-        return Labels(value.distributions, np.asarray(value.counts, dtype=np.float64), own, named, value.scale)
+        return Labels(
+            value.distributions, np.asarray(value.counts, dtype=np.float64), own, named, value.scale
+        )
     matrix = as_matrix(value, name)
     if not (matrix == np.floor(matrix)).all():
         return Labels(as_distributions(value, name, or_counts=True), None, own, named)
@@ -209,7 +234,11 @@ def item_names(value: Any) -> Names | None:
     if own is not None and not callable(own):
         return as_names(own)
     index = getattr(value, "index", None)
-    if index is None or callable(index) or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
+    if (
+        index is None
+        or callable(index)
+        or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1)
+    ):
         return None
     return as_names(index)
 
@@ -231,7 +260,9 @@ def class_names(value: Any, name: str = "labels") -> Names | None:
         return None
     names = as_names(columns)
     if len(set(names)) < len(names):
-        raise ValueError(f"{name} names a class twice: {join_names(names, 8)}. Use different names.")
+        raise ValueError(
+            f"{name} names a class twice: {join_names(names, 8)}. Use different names."
+        )
     return None if is_unnamed(names) else names
 
 
@@ -242,18 +273,23 @@ def is_unnamed(names: Names) -> bool:
 
 def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
     """Return the names to match, None for 0, …, K − 1 unless ``own`` holds the same numbers in any order."""
-    return None if wanted is None or (is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
+    return (
+        None if wanted is None or (is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
+    )
 
 
-def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
+def match_names(
+    own: Names | None, wanted: Names | None, what: str, name: str, like: str
+) -> IntArray | None:
     """Return the positions of ``wanted`` in ``own``; None if the order is the same or one side has no names.
 
-    Items of ``own`` that are not wanted are left out; classes and features must be the same. Raises ``ValueError`` for
-    missing names, and for repeated names in different orders.
+    Items of ``own`` that are not wanted are left out; classes and features must be the same. Raises
+    ``ValueError`` for missing names, and for repeated names in different orders.
     """
     if own is None or wanted is None or own == wanted:
         return None
-    position, known = {key: number for number, key in enumerate(own)}, set(wanted)
+    position = {key: number for number, key in enumerate(own)}
+    known = set(wanted)
     missing = [key for key in wanted if key not in position]
     more = [] if what == "items" else [key for key in own if key not in known]
     if missing or more:
@@ -262,17 +298,21 @@ def match_names(own: Names | None, wanted: Names | None, what: str, name: str, l
         fault = f"{name} and {like} name different {what}: {' and '.join(lacks)}"
         if what == "items":
             has = "has" if len(missing) == 1 else "have"
-            fault = f"{plural(len(missing), 'item')} of {like} {has} no {name}: {join_names(missing)}"
+            fault = (
+                f"{plural(len(missing), 'item')} of {like} {has} no {name}: {join_names(missing)}"
+            )
         raise ValueError(f"{fault}. {REMEDIES[what]}.")
     if len(own) != len(position) or len(wanted) != len(known):
         raise ValueError(
-            f"{name} and {like} have the same {what} in different orders, and repeated names. Use the same order, or "
-            "different names."
+            f"{name} and {like} have the same {what} in different orders, and repeated names. Use "
+            "the same order, or different names."
         )
     return np.array([position[key] for key in wanted], dtype=np.int64)
 
 
-def order_columns(value: Any, classes: Names | None, name: str = "prediction", like: str = "labels") -> Any:
+def order_columns(
+    value: Any, classes: Names | None, name: str = "prediction", like: str = "labels"
+) -> Any:
     """Reorder the columns of predictions as the classes, if both have names.
 
     Examples
@@ -325,7 +365,9 @@ def find_rows(wanted: Any, items: Names | None, name: str = "items") -> IntArray
     array([2, 0])
     """
     if items is None:
-        raise ValueError(f"{name} are given by name, but the items here have no names. Use positions.")
+        raise ValueError(
+            f"{name} are given by name, but the items here have no names. Use positions."
+        )
     if isinstance(wanted, str) or not isinstance(wanted, Iterable):
         raise TypeError(f"{name} must be a list of names, but is {wanted!r}.")
     position: dict[Any, int] = {}
@@ -336,22 +378,32 @@ def find_rows(wanted: Any, items: Names | None, name: str = "items") -> IntArray
     unknown = [key for key in keys if key not in position]
     if unknown:
         raise ValueError(
-            f"{name} has {len(unknown)} of {len(keys)} names that are unknown (first: {join_names(unknown)}; known: "
-            f"{join_names(items, 3)}). Pass names of the same type and spelling: '7' is neither 7 nor '07'."
+            f"{name} has {len(unknown)} of {len(keys)} names that are unknown (first: "
+            f"{join_names(unknown)}; known: {join_names(items, 3)}). Pass names of the same type "
+            "and spelling: '7' is neither 7 nor '07'."
         )
     return np.array([position[key] for key in keys], dtype=np.int64)
 
 
 def take_names(names: Sequence[Any] | None, rows: Any) -> Names | None:
     """Index names as an array is indexed: by an int, a slice, a mask or positions."""
-    return None if names is None else tuple(names[i] for i in np.atleast_1d(np.arange(len(names))[rows]))
+    return (
+        None
+        if names is None
+        else tuple(names[i] for i in np.atleast_1d(np.arange(len(names))[rows]))
+    )
 
 
 def as_names(names: Any) -> Names:
     """Return names as a tuple of plain Python values: ``'a'``, not ``np.str_('a')``."""
-    is_dates = isinstance(names, np.ndarray) and names.dtype.kind in "mM"  # whose tolist makes numbers of dates
+    is_dates = (
+        isinstance(names, np.ndarray) and names.dtype.kind in "mM"
+    )  # whose tolist makes numbers of dates
     values = names.tolist() if hasattr(names, "tolist") and not is_dates else list(names)
-    return tuple(v.item() if isinstance(v, np.str_ | np.bool_ | np.integer | np.floating) else v for v in values)
+    return tuple(
+        v.item() if isinstance(v, np.str_ | np.bool_ | np.integer | np.floating) else v
+        for v in values
+    )
 
 
 def name_array(names: Any) -> AnyArray:

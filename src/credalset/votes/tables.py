@@ -1,7 +1,8 @@
 """Conversion of all sources of votes to a long table: a row per vote with task, worker, label and, if known, time.
 
-Columns are named by the caller (``task``, ``worker``, ``label``, ``time``) or found by the names in `SYNONYMS`,
-ignoring case, spaces and underscores; the first name of the list that the table has is used.
+Columns are named by the caller (``task``, ``worker``, ``label``, ``time``) or found by the names in
+`SYNONYMS`, ignoring case, spaces and underscores; the first name of the list that the table has is
+used.
 """
 
 from __future__ import annotations
@@ -19,9 +20,27 @@ from credalset.votes.names import Names, as_names, join_names
 #: names of columns that are found by default
 SYNONYMS = {
     "task": ("task", "task id", "item", "item id", "hit id", "id"),
-    "worker": ("worker", "worker id", "annotator", "annotator id", "rater", "rater id", "performer", "user", "user id"),
+    "worker": (
+        "worker",
+        "worker id",
+        "annotator",
+        "annotator id",
+        "rater",
+        "rater id",
+        "performer",
+        "user",
+        "user id",
+    ),
     "label": ("label", "annotation", "rating", "answer", "choice", "class"),
-    "time": ("time", "timestamp", "updated at", "created at", "submitted at", "submit time", "date"),
+    "time": (
+        "time",
+        "timestamp",
+        "updated at",
+        "created at",
+        "submitted at",
+        "submit time",
+        "date",
+    ),
 }
 
 
@@ -66,15 +85,21 @@ class LongTable:
         rows = [(*vote, None) if len(vote) == 3 else vote for vote in votes]
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], [], []]
         task, worker, label, time = columns
-        worker, time = ([] if all(is_missing(value) for value in column) else column for column in (worker, time))
+        worker, time = (
+            [] if all(is_missing(value) for value in column) else column
+            for column in (worker, time)
+        )
         return cls(task, label, worker or None, time or None)
 
     def declare(self, labels: Mapping[Any, Any]) -> None:
         """Set the labels that could be chosen, in their order, with their positions on a scale or None."""
-        self.classes, self.ordered = tuple(labels) or None, None not in labels.values() and labels
+        self.classes = tuple(labels) or None
+        self.ordered = None not in labels.values() and labels
 
 
-def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | None]) -> dict[str, Hashable]:
+def find_columns(
+    available: Sequence[Hashable], given: Mapping[str, Hashable | None]
+) -> dict[str, Hashable]:
     """Return the columns of task, worker, label and time; worker and time may be missing.
 
     Examples
@@ -85,7 +110,9 @@ def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | N
     found = {role: name for role, name in given.items() if name is not None}
     for role, name in found.items():
         if name not in available:
-            raise ValueError(f"{role} names the column {name!r}, but the table has {join_names(available, 12)}.")
+            raise ValueError(
+                f"{role} names the column {name!r}, but the table has {join_names(available, 12)}."
+            )
     plain = {_plain(name): name for name in reversed(available) if name not in found.values()}
     for role, synonyms in SYNONYMS.items():
         known = next((plain[_plain(name)] for name in synonyms if _plain(name) in plain), None)
@@ -94,9 +121,10 @@ def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | N
     for role in ("task", "label"):
         if role not in found:
             raise ValueError(
-                f"table has no column with a usual name of the {role} ({', '.join(SYNONYMS[role])}); it has "
-                f"{join_names(available, 12)}. Say with {role} which column it is. If each annotator has a "
-                "column, the table is wide: read it as such."
+                f"table has no column with a usual name of the {role} "
+                f"({', '.join(SYNONYMS[role])}); it has {join_names(available, 12)}. Say with "
+                f"{role} which column it is. If each annotator has a column, the table is wide: "
+                "read it as such."
             )
     return {role: found[role] for role in SYNONYMS if role in found}
 
@@ -114,9 +142,13 @@ def long_table(table: Any, given: Mapping[str, Hashable | None]) -> LongTable:
     lists = {role: as_list(columns[name]) for role, name in roles.items()}
     lengths = {len(column) for column in lists.values()}
     if len(lengths) > 1:
-        raise ValueError(f"table must have columns of one length, but they have lengths {sorted(lengths)}.")
+        raise ValueError(
+            f"table must have columns of one length, but they have lengths {sorted(lengths)}."
+        )
     classes, ordered = _categories(columns[roles["label"]])
-    found = LongTable(lists["task"], lists["label"], lists.get("worker"), lists.get("time"), classes, ordered)
+    found = LongTable(
+        lists["task"], lists["label"], lists.get("worker"), lists.get("time"), classes, ordered
+    )
     found.named_by = roles["task"]
     return found
 
@@ -124,29 +156,38 @@ def long_table(table: Any, given: Mapping[str, Hashable | None]) -> LongTable:
 def _columns(table: Any) -> Mapping[Any, Any]:
     """Return the columns of a table by name."""
     if isinstance(table, str | PathLike):
-        raise TypeError(f"table cannot be a path. Files are read by Annotations.read({str(table)!r}).")
+        raise TypeError(
+            f"table cannot be a path. Files are read by Annotations.read({str(table)!r})."
+        )
     if isinstance(table, Mapping):
         return table
     if hasattr(table, "columns") and hasattr(table, "__len__"):
         names = list(table.column_names if hasattr(table, "column_names") else table.columns)
         if len(set(names)) < len(names):
-            raise ValueError(f"table has two columns of one name among {join_names(names, 12)}. Rename one of them.")
+            raise ValueError(
+                f"table has two columns of one name among {join_names(names, 12)}. Rename one "
+                "of them."
+            )
         return {name: table[name] for name in names}
     rows: list[Any] = list(table) if isinstance(table, list | tuple) else [None]
     if all(isinstance(row, Mapping) for row in rows):
-        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+        return {
+            name: [row.get(name) for row in rows]
+            for name in dict.fromkeys(key for row in rows for key in row)
+        }
     if all(isinstance(row, tuple | list) and len(row) == 3 for row in rows):
         return dict(zip(("task", "worker", "label"), zip(*rows, strict=True), strict=True))
     raise TypeError(
-        f"table cannot be a {type(table).__name__}. Pass a pandas, polars or pyarrow table, a dict of columns, or a "
-        "list of dicts or (task, worker, label) tuples."
+        f"table cannot be a {type(table).__name__}. Pass a pandas, polars or pyarrow table, a "
+        "dict of columns, or a list of dicts or (task, worker, label) tuples."
     )
 
 
 def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -> LongTable:
     """Read a wide table: a row per item, a column per annotator, labels in the cells; empty cells are not votes.
 
-    Items are named by the column ``task``, by a column with one of its `SYNONYMS`, or by the index of a pandas frame.
+    Items are named by the column ``task``, by a column with one of its `SYNONYMS`, or by the index
+    of a pandas frame.
     """
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         columns = dict(_columns(table))
@@ -154,14 +195,20 @@ def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -
         columns = _matrix_columns(table)
     sizes = {len(column) for column in columns.values()}
     if len(sizes) != 1:
-        raise ValueError(f"table must have columns of one length, but they have lengths {sorted(sizes)}.")
+        raise ValueError(
+            f"table must have columns of one length, but they have lengths {sorted(sizes)}."
+        )
     (size,) = sizes
     if task is not None and task not in columns:
-        raise ValueError(f"task names the column {task!r}, but the table has {join_names(columns, 12)}.")
+        raise ValueError(
+            f"task names the column {task!r}, but the table has {join_names(columns, 12)}."
+        )
     plain = {_plain(name): name for name in reversed(columns) if not isinstance(name, int)}
     known = next((plain[_plain(name)] for name in SYNONYMS["task"] if _plain(name) in plain), None)
     task = known if task is None else task
-    task = "" if task is None and "" in columns else task  # the index of a frame, as pandas writes it
+    task = (
+        "" if task is None and "" in columns else task
+    )  # the index of a frame, as pandas writes it
     index = getattr(table, "index", None) if hasattr(table, "columns") else None
     is_default = index is None or callable(index) or getattr(index, "start", None) == 0
     items: list[Any] = list(range(size)) if is_default else as_list(index)
@@ -172,12 +219,15 @@ def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -
         unknown = [name for name in wanted if name not in columns]
         if unknown:
             raise ValueError(
-                f"worker names {unknown[0]!r}, which is not a column; there are {join_names(columns, 12)}."
+                f"worker names {unknown[0]!r}, which is not a column; there are "
+                f"{join_names(columns, 12)}."
             )
         columns = {name: columns[name] for name in wanted}
     if not columns:
         raise ValueError("table has no column besides that of the items: each annotator needs one.")
-    found = LongTable(worker=[], has_names=task is not None or not is_default, items=tuple(items), named_by=task)
+    found = LongTable(
+        worker=[], has_names=task is not None or not is_default, items=tuple(items), named_by=task
+    )
     assert found.worker is not None
     for name, column in columns.items():
         cells = as_list(column)
@@ -193,11 +243,14 @@ def _matrix_columns(table: Any) -> dict[Hashable, Any]:
     if isinstance(table, np.ndarray) and table.ndim == 2:
         return dict(enumerate(table.T))
     rows: list[Any] = list(table) if isinstance(table, list | tuple) else [None]
-    if all(isinstance(row, list | tuple | np.ndarray) for row in rows) and len({len(row) for row in rows}) == 1:
+    if (
+        all(isinstance(row, list | tuple | np.ndarray) for row in rows)
+        and len({len(row) for row in rows}) == 1
+    ):
         return dict(enumerate(zip(*rows, strict=True)))
     raise TypeError(
-        f"table cannot be a {type(table).__name__}. Pass a data frame, a dict of columns or a 2-d array, with a row "
-        "per item and a column per annotator."
+        f"table cannot be a {type(table).__name__}. Pass a data frame, a dict of columns or a 2-d "
+        "array, with a row per item and a column per annotator."
     )
 
 
@@ -209,12 +262,20 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
     for item, found in records.items():
         if isinstance(found, Mapping):
             classes |= dict.fromkeys(found)
-            odd = [n for n in found.values() if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0]
+            odd = [
+                n
+                for n in found.values()
+                if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0
+            ]
             if odd:
-                raise ValueError(f"records[{item!r}] must hold numbers of votes by label, but holds {odd[0]!r}.")
+                raise ValueError(
+                    f"records[{item!r}] must hold numbers of votes by label, but holds {odd[0]!r}."
+                )
             votes = [name for name, number in found.items() for _ in range(number)]
         elif isinstance(found, str) or not isinstance(found, Iterable):
-            raise TypeError(f"records[{item!r}] must be a list of labels or a dict of counts, but is {found!r}.")
+            raise TypeError(
+                f"records[{item!r}] must be a list of labels or a dict of counts, but is {found!r}."
+            )
         else:
             votes = list(found)
         task += [item] * len(votes)
@@ -225,7 +286,8 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
 def as_list(column: Any) -> list[Any]:
     """Return a column of any library as a list of Python values; masked and missing values become None.
 
-    Whole numbers that were converted to floats because of missing values become whole numbers again.
+    Whole numbers that were converted to floats because of missing values become whole numbers
+    again.
 
     Examples
     --------
@@ -235,14 +297,18 @@ def as_list(column: Any) -> list[Any]:
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
         values = list(column)  # tolist would turn nanosecond times into bare integers
     else:
-        method = next((name for name in ("to_pylist", "tolist", "to_list") if hasattr(column, name)), None)
+        method = next(
+            (name for name in ("to_pylist", "tolist", "to_list") if hasattr(column, name)), None
+        )
         values = list(column) if method is None else getattr(column, method)()
     missing = [is_missing(value) for value in values]
     if not any(missing):
         return list(as_names(values))
     floats = [value for value, gone in zip(values, missing, strict=True) if not gone]
     whole = all(isinstance(value, float) and value.is_integer() for value in floats)
-    return [None if gone else int(v) if whole else v for v, gone in zip(values, missing, strict=True)]
+    return [
+        None if gone else int(v) if whole else v for v, gone in zip(values, missing, strict=True)
+    ]
 
 
 def is_missing(value: Any) -> bool:
@@ -264,6 +330,10 @@ def _categories(column: Any) -> tuple[Names | None, bool]:
     if categories is not None and hasattr(categories, "__len__"):
         return as_names(categories), bool(getattr(dtype, "ordered", False))
     if getattr(getattr(column, "type", None), "ordered", False) and len(column):  # Arrow dictionary
-        unified = column.unify_dictionaries().chunk(0) if hasattr(column, "unify_dictionaries") else column
+        unified = (
+            column.unify_dictionaries().chunk(0)
+            if hasattr(column, "unify_dictionaries")
+            else column
+        )
         return tuple(unified.dictionary.to_pylist()), True
     return None, False

@@ -29,8 +29,8 @@ PREDICTION_ROWS = 4096  # batch size of predictions
 class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A fully connected network that is trained on label distributions.
 
-    The fields are the parameters of the constructor; `FirstOrderNetwork` documents them. A subclass defines the number
-    of outputs, the loss and the predictions.
+    The fields are the parameters of the constructor; `FirstOrderNetwork` documents them. A subclass
+    defines the number of outputs, the loss and the predictions.
     """
 
     hidden: Sequence[int] = (256, 64, 16)
@@ -78,10 +78,11 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features. The network does not scale them; use a ``StandardScaler`` in front of it if their scales differ.
+            Features. The network does not scale them; use a ``StandardScaler`` in front of it if
+            their scales differ.
         y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item (read as one vote). All items have the same
-            weight.
+            Label distributions, annotation counts, or one label per item (read as one vote). All
+            items have the same weight.
 
         Returns
         -------
@@ -96,7 +97,9 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(x) != len(target):
             raise ValueError(f"X has {len(x)} items, but y has {len(target)}.")
         seed = int(as_generator(self.random_state).integers(2**63))
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):  # the global random state is restored
+        with torch.random.fork_rng(
+            [device] if device.type == "cuda" else []
+        ):  # the global random state is restored
             torch.manual_seed(seed)
             module = self._build_module(x.shape[1], labels.n_classes).to(device)
             losses, validation = self._train(module, x.to(device), target.to(device))
@@ -129,7 +132,10 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _check_options(self) -> None:
         if isinstance(self.hidden, str) or not hasattr(self.hidden, "__iter__"):
-            raise TypeError(f"hidden must list the widths of hidden layers, such as (256, 64), but is {self.hidden!r}.")
+            raise TypeError(
+                "hidden must list the widths of hidden layers, such as (256, 64), but is "
+                f"{self.hidden!r}."
+            )
         for width in self.hidden:
             as_positive_int(width, "each entry of hidden")
         for name in ("batch_size", "epochs", "n_iter_no_change"):
@@ -145,12 +151,20 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Train a module in place; return training and validation losses of each epoch."""
         n_held = math.ceil(self.validation_fraction * len(x)) if self.early_stopping else 0
         if n_held >= len(x):
-            raise ValueError(f"early_stopping holds out {n_held} of {len(x)} items, which leaves none to train on.")
+            raise ValueError(
+                f"early_stopping holds out {n_held} of {len(x)} items, which leaves none to "
+                "train on."
+            )
         order = torch.randperm(len(x), device=x.device)
-        held, x, y = (x[order[:n_held]], y[order[:n_held]]), x[order[n_held:]], y[order[n_held:]]
+        held = (x[order[:n_held]], y[order[:n_held]])
+        x = x[order[n_held:]]
+        y = y[order[n_held:]]
         is_fused = x.device.type in ("cpu", "cuda")
         optimizer = torch.optim.AdamW(  # Adam, if weight_decay is 0
-            module.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=is_fused
+            module.parameters(),
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            fused=is_fused,
         )
         losses: list[float] = []
         validation: list[float] = []
@@ -160,8 +174,8 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 losses.append(self._epoch(module.train(), x, y, optimizer))
                 if not math.isfinite(losses[-1]):
                     raise ValueError(
-                        f"training diverged: the loss is {losses[-1]} in epoch {epoch + 1}. Lower learning_rate, or "
-                        "standardise the features."
+                        f"training diverged: the loss is {losses[-1]} in epoch {epoch + 1}. Lower "
+                        "learning_rate, or standardise the features."
                     )
                 advance(1, f"loss {losses[-1]:.4f}")
                 if not self.early_stopping:
@@ -176,10 +190,13 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             module.load_state_dict(best)
         return losses, validation
 
-    def _epoch(self, module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer | None) -> float:
+    def _epoch(
+        self, module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer | None
+    ) -> float:
         """Pass over all items once in random order, training if there is an optimiser; return the mean loss."""
         order = torch.randperm(len(x), device=x.device)
-        x, y = x[order], y[order]
+        x = x[order]
+        y = y[order]
         total = torch.zeros((), device=x.device)
         for start in range(0, len(x), self.batch_size):
             batch = slice(start, start + self.batch_size)
@@ -197,13 +214,18 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         device = _as_device(self.device)
         dtype = torch.float32 if device.type == "mps" else torch.float64
         module = deepcopy(self.module_).to(device=device, dtype=dtype)
-        x = torch.from_numpy(np.array(validate_data(self, unmasked(X, "X"), dtype=np.float64, reset=False)))
+        x = torch.from_numpy(
+            np.array(validate_data(self, unmasked(X, "X"), dtype=np.float64, reset=False))
+        )
         with torch.no_grad():
             blocks = torch.split(x, PREDICTION_ROWS)
-            outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in blocks])
+            outputs = torch.cat(
+                [module(block.to(device, dtype)).cpu().double() for block in blocks]
+            )
         if not bool(torch.isfinite(outputs).all()):
             raise ValueError(
-                "X has values so large that the output of the network is not finite. Scale the features as in fit."
+                "X has values so large that the output of the network is not finite. Scale the "
+                "features as in fit."
             )
         return outputs
 
@@ -214,5 +236,7 @@ def _as_device(name: Any) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} cannot be used here: {reason}. Use device='cpu'.") from None
+        raise ValueError(
+            f"device {name!r} cannot be used here: {reason}. Use device='cpu'."
+        ) from None
     return device

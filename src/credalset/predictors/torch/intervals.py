@@ -1,8 +1,9 @@
 r"""A learner of probability intervals: where label distributions lie, and how far each class may go down and up.
 
-Training aims at what people read. Each batch is taken for its own calibration data: at each of `LEVELS` the threshold
-is a smooth quantile of its scores, and the sets that it gives have a width, a number of labels that stay possible and a
-range of entropies, whose means are differentiable in everything the network puts out.
+Training aims at what people read. Each batch is taken for its own calibration data: at each of
+`LEVELS` the threshold is a smooth quantile of its scores, and the sets that it gives have a width,
+a number of labels that stay possible and a range of entropies, whose means are differentiable in
+everything the network puts out.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ BISECTIONS = 18
 class IntervalNetwork(Network):
     r"""Predict probability intervals: a label distribution and, for each class, a half-width below and above it.
 
-    Use the network with the score `Intervals`. It is trained for small sets: the loss is the cross-entropy plus a
-    weighted sum of the mean width of the sets, their mean number of E-admissible labels and the mean difference between
-    their largest and smallest entropy. The thresholds of these sets are calibrated on the batch itself, at 70, 80 and
-    90 % coverage.
+    Use the network with the score `Intervals`. It is trained for small sets: the loss is the
+    cross-entropy plus a weighted sum of the mean width of the sets, their mean number of
+    E-admissible labels and the mean difference between their largest and smallest entropy. The
+    thresholds of these sets are calibrated on the batch itself, at 70, 80 and 90 % coverage.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ class IntervalNetwork(Network):
         Returns
         -------
         ndarray of shape (n, 3, K)
-            For each item the label distribution, the half-widths below it and the half-widths above it.
+            For each item the label distribution, the half-widths below it and the half-widths above
+            it.
         """
         return torch.stack(self._parts(self._outputs(X)), dim=1).numpy()
 
@@ -126,23 +128,31 @@ class IntervalNetwork(Network):
         return torch.softmax(logits, dim=-1), sides[0], sides[1]
 
 
-def mean_sizes(center: Tensor, below: Tensor, above: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def mean_sizes(
+    center: Tensor, below: Tensor, above: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean width, number of labels and range of entropies of each batch's sets, (…), from tensors (…, B, K).
 
-    At level α the threshold is about the (1 − α)-quantile of the batch's scores; the mean is over items and `LEVELS`.
+    At level α the threshold is about the (1 − α)-quantile of the batch's scores; the mean is over
+    items and `LEVELS`.
     """
     gap = labels - center
     scores = torch.maximum(gap / above, -gap / below).amax(dim=-1)
     threshold = smooth_quantiles(scores)[..., None, None]
     center, below, above = (part.unsqueeze(-3) for part in (center, below, above))
-    lower, upper = (center - threshold * below).clamp_min(0.0), (center + threshold * above).clamp_max(1.0)
+    lower = (center - threshold * below).clamp_min(0.0)
+    upper = (center + threshold * above).clamp_max(1.0)
     # Reachable envelopes: probabilities sum to one.
     rest_of_lower, rest_of_upper = (end.sum(dim=-1, keepdim=True) - end for end in (lower, upper))
-    lower, upper = torch.maximum(lower, 1.0 - rest_of_upper), torch.minimum(upper, 1.0 - rest_of_lower)
+    lower = torch.maximum(lower, 1.0 - rest_of_upper)
+    upper = torch.minimum(upper, 1.0 - rest_of_lower)
     width = 0.5 * (upper - lower).sum(dim=-1)
     entropies = most_entropy(lower, upper) - least_entropy(lower, upper)
     possible = n_possible(lower, upper)
-    return tuple(size.mean(dim=(-2, -1)) for size in (width, possible, entropies / math.log(center.shape[-1])))  # type: ignore[return-value]
+    return tuple(
+        size.mean(dim=(-2, -1))
+        for size in (width, possible, entropies / math.log(center.shape[-1]))
+    )  # type: ignore[return-value]
 
 
 def smooth_quantiles(scores: Tensor) -> Tensor:
@@ -160,7 +170,9 @@ def smooth_quantiles(scores: Tensor) -> Tensor:
 
 def n_possible(lower: Tensor, upper: Tensor) -> Tensor:
     """Return a smooth number of E-admissible labels between reachable envelopes, (…, K) to (…)."""
-    cut = torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0  # total mass if no class exceeds k
+    cut = (
+        torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0
+    )  # total mass if no class exceeds k
     lead = upper - lower.amax(dim=-1, keepdim=True)
     return torch.sigmoid(torch.minimum(cut, lead) / SOFTNESS).sum(dim=-1)
 
@@ -168,11 +180,13 @@ def n_possible(lower: Tensor, upper: Tensor) -> Tensor:
 def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
     """Return the largest entropy between reachable envelopes, (…, K) to (…), that of one level clipped to them."""
     with torch.no_grad():
-        low, level = torch.zeros_like(lower[..., :1]), torch.ones_like(lower[..., :1])
+        low = torch.zeros_like(lower[..., :1])
+        level = torch.ones_like(lower[..., :1])
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + level)
             short = middle.clamp(lower, upper).sum(dim=-1, keepdim=True) < 1.0
-            low, level = torch.where(short, middle, low), torch.where(short, level, middle)
+            low = torch.where(short, middle, low)
+            level = torch.where(short, level, middle)
     point = torch.minimum(torch.maximum(level, lower), upper)
     terms = -torch.xlogy(point, point.clamp_min(1e-9))
     # The gradient with respect to the ends: mass that a class gains is lost by those at the level.
@@ -182,7 +196,8 @@ def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
 def least_entropy(lower: Tensor, upper: Tensor) -> Tensor:
     """Return a small entropy between reachable envelopes, (…, K) to (…): mass goes to the largest upper ends first."""
     order = torch.argsort(upper, dim=-1, descending=True)
-    lower, upper = lower.gather(-1, order), upper.gather(-1, order)
+    lower = lower.gather(-1, order)
+    upper = upper.gather(-1, order)
     room = upper - lower
     left = 1.0 - lower.sum(dim=-1, keepdim=True) - (room.cumsum(dim=-1) - room)
     point = lower + torch.minimum(room, left.clamp_min(0.0))

@@ -25,9 +25,10 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 class FirstOrderNetwork(Network):
     r"""Predict label distributions with a fully connected network (the paper's first-order learner).
 
-    Training minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions λ. The defaults
-    are those of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU, dropout 0.3 before the output layer,
-    Adam with learning rate 1e-4, batches of 8 items and 100 epochs.
+    Training minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions
+    λ. The defaults are those of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU,
+    dropout 0.3 before the output layer, Adam with learning rate 1e-4, batches of 8 items and 100
+    epochs.
 
     Parameters
     ----------
@@ -44,15 +45,15 @@ class FirstOrderNetwork(Network):
     epochs : int
         Passes over the data.
     early_stopping : bool
-        Whether to hold out a share ``validation_fraction`` of the items, stop when their loss has not improved for
-        ``n_iter_no_change`` epochs, and restore the best weights.
+        Whether to hold out a share ``validation_fraction`` of the items, stop when their loss has
+        not improved for ``n_iter_no_change`` epochs, and restore the best weights.
     validation_fraction : float
         Share of the items to hold out for early stopping.
     n_iter_no_change : int
         Number of epochs to wait for an improvement.
     random_state : int, Generator or None
-        Seed of the initial weights, the order of items and dropout. On the CPU, the same seed gives the same network.
-        The global random state of PyTorch is not changed.
+        Seed of the initial weights, the order of items and dropout. On the CPU, the same seed gives
+        the same network. The global random state of PyTorch is not changed.
     device : str
         Device for training and prediction, such as ``"cpu"`` or ``"cuda"``.
     verbose : bool
@@ -114,11 +115,11 @@ class FirstOrderNetwork(Network):
 class SecondOrderNetwork(Network):
     r"""Predict Dirichlet densities over label distributions (the paper's second-order learner).
 
-    The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a mode. The loss of a
-    batch is the mean negative log-likelihood of its label distributions, clipped to [``label_clip``, 1], plus
-    ``output_l2`` · ½‖θ − 1‖² summed over the batch. The defaults are those of the paper [1]_. With the ReLU link of the
-    paper, training can stop at θ = 1, the uniform density, where the gradient is zero. With ``"softplus"`` and
-    ``"exp"`` it cannot.
+    The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a
+    mode. The loss of a batch is the mean negative log-likelihood of its label distributions,
+    clipped to [``label_clip``, 1], plus ``output_l2`` · ½‖θ − 1‖² summed over the batch. The
+    defaults are those of the paper [1]_. With the ReLU link of the paper, training can stop at θ =
+    1, the uniform density, where the gradient is zero. With ``"softplus"`` and ``"exp"`` it cannot.
 
     Parameters
     ----------
@@ -197,7 +198,9 @@ class SecondOrderNetwork(Network):
         super()._check_options()
         check_choice(self.link, "link", LINKS)
         if not 0.0 < as_finite(self.label_clip, "label_clip") < 1.0:
-            raise ValueError(f"label_clip must lie strictly between 0 and 1, but is {self.label_clip!r}.")
+            raise ValueError(
+                f"label_clip must lie strictly between 0 and 1, but is {self.label_clip!r}."
+            )
         as_finite(self.output_l2, "output_l2", minimum=0.0)
 
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Exports of annotation tools: one module per tool, which converts records to votes.
 
-A module has ``recognise(records)``, which tells from the structure of the first records whether they are of its tool,
-and ``votes(export)``, which yields (task, worker, label) or (task, worker, label, time).
+A module has ``recognise(records)``, which tells from the structure of the first records whether
+they are of its tool, and ``votes(export)``, which yields (task, worker, label) or (task, worker,
+label, time).
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from credalset.exceptions import FileFormatError
-from credalset.votes.exports import argilla, doccano, label_studio, label_studio_min, lewidi, lists, prodigy
+from credalset.votes.exports import (
+    argilla,
+    doccano,
+    label_studio,
+    label_studio_min,
+    lewidi,
+    lists,
+    prodigy,
+)
 from credalset.votes.exports.export import dig, read_records, text_of
 from credalset.votes.names import LABELS
 from credalset.votes.tables import LongTable, long_table, melt
@@ -57,26 +66,44 @@ def read_votes(
         raise FileFormatError(f"{export.name} has no votes: there are no rows.")
     if kind is None:
         first = records[:SAMPLE]
-        kind = next((name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long")
+        kind = next(
+            (name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long"
+        )
     if kind == "wide":
-        table = melt(_columns(records, [names["task"], *(names["worker"] or ())]), names["task"], names["worker"])
+        table = melt(
+            _columns(records, [names["task"], *(names["worker"] or ())]),
+            names["task"],
+            names["worker"],
+        )
         export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
-    elif kind in ("long", "crowd-kit"):  # crowd-kit's columns are task, worker (or performer) and label
+    elif kind in (
+        "long",
+        "crowd-kit",
+    ):  # crowd-kit's columns are task, worker (or performer) and label
         table = long_table(_columns(records, names.values()), names)
         table.declare(export.features.get(LABELS, {}))
     else:
         table = LongTable.collect(TOOLS[kind].votes(export))
-        table.classes, table.ordered = tuple(export.classes) or None, export.ordered
-        table.items, table.dropped, table.named_by = tuple(export.items), export.dropped, export.named_by
+        table.classes = tuple(export.classes) or None
+        table.ordered = export.ordered
+        table.items = tuple(export.items)
+        table.dropped = export.dropped
+        table.named_by = export.named_by
         for role in ("worker", "label"):
             if names[role] is not None and not any(getattr(table, role) or ()):
-                raise ValueError(f"{role} names the field {names[role]!r}, which {export.name} does not have.")
+                raise ValueError(
+                    f"{role} names the field {names[role]!r}, which {export.name} does not have."
+                )
     for role in ("task", "worker", "label", "time"):
         column = getattr(table, role) or []
         if any(isinstance(value, dict) for value in column):
-            raise FileFormatError(f"{export.name}: {role} holds objects, not names. Name another field with {role}.")
+            raise FileFormatError(
+                f"{export.name}: {role} holds objects, not names. Name another field with {role}."
+            )
         column[:] = map(text_of, column)
-    export.how.append("items are numbered" if table.named_by is None else f"items are named by {table.named_by!r}")
+    export.how.append(
+        "items are numbered" if table.named_by is None else f"items are named by {table.named_by!r}"
+    )
     table.items = None if table.items is None else tuple(map(text_of, table.items))
     table.classes = None if table.classes is None else tuple(map(text_of, table.classes))
     return table, "; ".join([f"{export.name}, read as {kind}", *export.how])
@@ -84,6 +111,13 @@ def read_votes(
 
 def _columns(records: list[dict[str, Any]], wanted: Any) -> dict[str, list[Any]]:
     """Return the fields of records by name, those within objects too if they are wanted: ``answer.label``."""
-    columns = {name: [record.get(name) for record in records] for name in dict.fromkeys(n for r in records for n in r)}
-    deeper = {name: [dig(record, name) for record in records] for name in wanted if "." in str(name)}
-    return {name: values for name, values in deeper.items() if values.count(None) < len(values)} | columns
+    columns = {
+        name: [record.get(name) for record in records]
+        for name in dict.fromkeys(n for r in records for n in r)
+    }
+    deeper = {
+        name: [dig(record, name) for record in records] for name in wanted if "." in str(name)
+    }
+    return {
+        name: values for name, values in deeper.items() if values.count(None) < len(values)
+    } | columns

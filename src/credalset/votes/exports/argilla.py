@@ -15,7 +15,11 @@ from credalset.votes.exports.export import Export, Record
 
 ENDING = ".responses"
 PARTS = {"user_id", "value"}
-CHOICES = ("label_selection", "multi_label_selection", "rating")  # types of questions whose options are labels
+CHOICES = (
+    "label_selection",
+    "multi_label_selection",
+    "rating",
+)  # types of questions whose options are labels
 
 
 def recognise(records: list[Record]) -> bool:
@@ -31,8 +35,13 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
             if not responses or not export.asks(question):
                 continue
             for user, value, status in responses:
-                if any(isinstance(part, dict) for part in (value if isinstance(value, list) else [value])):
-                    raise FileFormatError(f"{export.name}: {question!r} asks for rankings or spans, not for labels.")
+                if any(
+                    isinstance(part, dict)
+                    for part in (value if isinstance(value, list) else [value])
+                ):
+                    raise FileFormatError(
+                        f"{export.name}: {question!r} asks for rankings or spans, not for labels."
+                    )
                 if status is not None and str(status).lower() != "submitted":
                     export.dropped[str(status).lower()] += 1
                 else:
@@ -44,14 +53,27 @@ def _questions(record: Record) -> Iterator[tuple[str, list[tuple[Any, Any, Any]]
     nested = record.get("responses")
     if isinstance(nested, dict) and "fields" in record:
         for name, responses in nested.items():
-            yield name, [(one.get("user_id"), one.get("value"), one.get("status")) for one in responses or []]
+            yield (
+                name,
+                [
+                    (one.get("user_id"), one.get("value"), one.get("status"))
+                    for one in responses or []
+                ],
+            )
         return
     for name, value in record.items():
         if name.endswith(ENDING):
-            yield name.removesuffix(ENDING), _zipped(record.get(f"{name}.users"), value, record.get(f"{name}.status"))
+            yield (
+                name.removesuffix(ENDING),
+                _zipped(record.get(f"{name}.users"), value, record.get(f"{name}.status")),
+            )
         elif isinstance(value, dict) and set(value) >= PARTS and isinstance(value["value"], list):
             yield name, _zipped(value["user_id"], value["value"], value.get("status"))
-        elif isinstance(value, list) and value and all(isinstance(one, dict) and set(one) >= PARTS for one in value):
+        elif (
+            isinstance(value, list)
+            and value
+            and all(isinstance(one, dict) and set(one) >= PARTS for one in value)
+        ):
             yield name, [(one["user_id"], one["value"], one.get("status")) for one in value]
 
 
@@ -65,10 +87,16 @@ def _declare(export: Export) -> None:
     if settings is None or not settings.is_file():
         return
     try:
-        questions = [q for q in json.loads(settings.read_bytes())["questions"] if q["settings"]["type"] in CHOICES]
+        questions = [
+            q
+            for q in json.loads(settings.read_bytes())["questions"]
+            if q["settings"]["type"] in CHOICES
+        ]
         chosen = [q["settings"] for q in questions if export.given["label"] in (None, q["name"])]
         if len(chosen) == 1:
             export.declare(option["value"] for option in chosen[0]["options"])
             export.ordered = chosen[0]["type"] == "rating"
     except (ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{settings} is not a settings file of Argilla ({error}). Remove it.") from None
+        raise FileFormatError(
+            f"{settings} is not a settings file of Argilla ({error}). Remove it."
+        ) from None

@@ -30,20 +30,31 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     shared = [stem for stem, _ in export.files] == [SHARED]
     for stem, task, record in export.records("id"):
         labels: Any = export.field(record, "label", *LABELS)
-        labels = list(labels.split("#") if isinstance(labels, str) else labels or [])  # the CSV export joins labels
-        if any(isinstance(label, list) or (isinstance(label, dict) and "start_offset" in label) for label in labels):
-            raise FileFormatError(f"{export.name} holds spans of text, not labels of documents: {labels[0]!r}.")
-        if any(isinstance(label, dict) for label in labels):  # releases before 1.3 list annotations with a user
+        labels = list(
+            labels.split("#") if isinstance(labels, str) else labels or []
+        )  # the CSV export joins labels
+        if any(
+            isinstance(label, list) or (isinstance(label, dict) and "start_offset" in label)
+            for label in labels
+        ):
+            raise FileFormatError(
+                f"{export.name} holds spans of text, not labels of documents: {labels[0]!r}."
+            )
+        if any(
+            isinstance(label, dict) for label in labels
+        ):  # releases before 1.3 list annotations with a user
             by_user: dict[Any, list[Any]] = {}
             for annotation in labels:
-                by_user.setdefault(annotation.get("user") or stem, []).append(annotation.get("label"))
+                by_user.setdefault(annotation.get("user") or stem, []).append(
+                    annotation.get("label")
+                )
             yield from ((task, user, chosen) for user, chosen in by_user.items())
             continue
         if len(labels) > 1 and len(export.files) == 1:
             raise ValueError(
-                f"{export.name} gives task {task!r} the labels {labels} without saying who chose which. Switch 'Share "
-                "annotations across all users' off and export again, which gives a file per annotator; or, if each is "
-                "a vote, set kind to 'lists'."
+                f"{export.name} gives task {task!r} the labels {labels} without saying who chose "
+                "which. Switch 'Share annotations across all users' off and export again, which "
+                "gives a file per annotator; or, if each is a vote, set kind to 'lists'."
             )
         worker = export.worker(record) if export.given["worker"] else None if shared else stem
         if labels:  # documents that nobody has looked at have an empty list

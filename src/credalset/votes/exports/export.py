@@ -21,7 +21,9 @@ class Export:
     files: list[tuple[str, list[Record]]]  # name without suffix, records
     given: dict[str, Any]
     folder: Path | None = None
-    features: dict[str, Any] = field(default_factory=dict)  # metadata of columns by the Hugging Face library
+    features: dict[str, Any] = field(
+        default_factory=dict
+    )  # metadata of columns by the Hugging Face library
     dropped: Counter[str] = field(default_factory=Counter)
     how: list[str] = field(default_factory=list)
     classes: dict[Any, None] = field(default_factory=dict)  # labels that could be chosen
@@ -41,9 +43,14 @@ class Export:
                 found = self.field(record, "task", *usual)
                 given = self.given["task"]
                 if found is None and given is not None:
-                    raise ValueError(f"task names {given!r}, which record {number} does not have: {list(record)}.")
+                    raise ValueError(
+                        f"task names {given!r}, which record {number} does "
+                        f"not have: {list(record)}."
+                    )
                 if self.named_by is None and found is not None:
-                    self.named_by = given or next(name for name in usual if record.get(name) is not None)
+                    self.named_by = given or next(
+                        name for name in usual if record.get(name) is not None
+                    )
                 task = text_of(number if found is None else found)
                 self.items[task] = None
                 yield stem, task, record
@@ -60,7 +67,9 @@ class Export:
         """Return the annotator: a name, or the id of an object; None if unknown."""
         who = self.field(record, "worker", *usual)
         if isinstance(who, dict):
-            who = next((who[key] for key in ("id", "email", "username") if who.get(key) is not None), None)
+            who = next(
+                (who[key] for key in ("id", "email", "username") if who.get(key) is not None), None
+            )
         return who
 
     def asks(self, question: str) -> bool:
@@ -70,7 +79,8 @@ class Export:
         self.only = self.only or question
         if question != self.only:
             raise ValueError(
-                f"{self.name} has several questions, such as {self.only!r} and {question!r}. Choose one with label."
+                f"{self.name} has several questions, such as {self.only!r} and {question!r}. "
+                "Choose one with label."
             )
         return True
 
@@ -102,7 +112,9 @@ def text_of(value: Any) -> Any:
     return [text_of(one) for one in value] if isinstance(value, list | tuple) else str(value)
 
 
-def read_records(path: str | Path, given: dict[str, Any], encoding: str | None, delimiter: str | None) -> Export:
+def read_records(
+    path: str | Path, given: dict[str, Any], encoding: str | None, delimiter: str | None
+) -> Export:
     """Read a file, or those of a folder, a pattern or an archive, as records."""
     from credalset.io import tables
 

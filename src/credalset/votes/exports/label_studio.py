@@ -16,7 +16,9 @@ def recognise(records: list[Record]) -> bool:
     """Tasks with data and a list of annotations that have results."""
     lists = [found for record in records if isinstance(found := annotations_of(record), list)]
     has_data = bool(lists) and all("data" in record for record in records)
-    return has_data or any(isinstance(one, dict) and isinstance(one.get("result"), list) for it in lists for one in it)
+    return has_data or any(
+        isinstance(one, dict) and isinstance(one.get("result"), list) for it in lists for one in it
+    )
 
 
 def annotations_of(task: Record) -> Any:
@@ -29,15 +31,24 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     seen: set[Any] = set()
     for _, task, record in export.records("id"):
         found = annotations_of(record)
-        if not isinstance(found, list) or not all(isinstance(annotation, dict) for annotation in found):
-            raise FileFormatError(f"{export.name}: task {task!r} has no complete annotations. Export these.")
+        if not isinstance(found, list) or not all(
+            isinstance(annotation, dict) for annotation in found
+        ):
+            raise FileFormatError(
+                f"{export.name}: task {task!r} has no complete annotations. Export these."
+            )
         for annotation in found:
             if reason := why_not(annotation, seen):
                 export.dropped[reason] += 1
                 continue
             seen.add(annotation.get("id"))
             time = export.field(annotation, "time", "updated_at", "created_at")
-            yield task, export.worker(annotation, "completed_by"), answer(annotation.get("result") or [], export), time
+            yield (
+                task,
+                export.worker(annotation, "completed_by"),
+                answer(annotation.get("result") or [], export),
+                time,
+            )
 
 
 def why_not(annotation: Record, seen: set[Any]) -> str:
@@ -46,7 +57,8 @@ def why_not(annotation: Record, seen: set[Any]) -> str:
         return "cancelled"
     if annotation.get("ground_truth"):
         return "marked as ground truth"
-    # Exports with several annotations per task have listed the task once per annotation, with all of them each time.
+    # Exports with several annotations per task have listed the task once per annotation, with all
+    # of them each time.
     identity = annotation.get("id")
     return "listed twice" if identity is not None and identity in seen else ""
 
@@ -71,4 +83,7 @@ def chosen_in(value: Record, key: str, export: Export) -> list[Any]:
     if key == "rating":
         export.ordered = True
         return [value[key]]
-    return [" / ".join(map(str, choice)) if isinstance(choice, list) else choice for choice in value[key] or []]
+    return [
+        " / ".join(map(str, choice)) if isinstance(choice, list) else choice
+        for choice in value[key] or []
+    ]

@@ -39,7 +39,9 @@ def _question(export: Export, records: list[Record]) -> str:
     names = list(dict.fromkeys(name for record in records for name in record))
     between = names[names.index("id") + 1 if "id" in names else 0 : names.index("annotator")]
     if len(between) != 1:
-        raise ValueError(f"label: {export.name} has answers in one of {between or names}. Name it with label.")
+        raise ValueError(
+            f"label: {export.name} has answers in one of {between or names}. Name it with label."
+        )
     return str(between[0])
 
 
@@ -52,7 +54,9 @@ def answer(value: Any, export: Export) -> Any:
             return value
     if isinstance(value, list):
         found = [part for one in value if (part := answer(one, export)) is not None]
-        return [label for part in found for label in (part if isinstance(part, list) else [part])] or None
+        return [
+            label for part in found for label in (part if isinstance(part, list) else [part])
+        ] or None
     if not isinstance(value, dict):
         return value
     key = next((key for key in ANSWERS if set(value) <= {key, "type"} and key in value), None)

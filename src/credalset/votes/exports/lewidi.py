@@ -28,7 +28,9 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
         levels.update(known)
         several = any(isinstance(share, dict) for share in soft.values())
         for worker, label in _annotations(item, task, export):
-            chosen = None if label in (None, "", "nan") else label  # "nan" means no annotation in these files
+            chosen = (
+                None if label in (None, "", "nan") else label
+            )  # "nan" means no annotation in these files
             if chosen is not None and several:
                 yield task, worker, [one.strip() for one in chosen.split(",")]
                 continue
@@ -45,9 +47,15 @@ def level(text: str) -> str:
 def _annotations(item: Record, task: Any, export: Export) -> list[tuple[Any, Any]]:
     found = item.get("annotations")
     if isinstance(found, dict):
-        return [(worker, None if label is None else str(label).strip()) for worker, label in found.items()]
+        return [
+            (worker, None if label is None else str(label).strip())
+            for worker, label in found.items()
+        ]
     labels = [label.strip() for label in str(found).split(",")] if found else []
     workers = [worker.strip() for worker in str(item.get("annotators") or "").split(",")]
     if labels and len(labels) != len(workers):
-        raise FileFormatError(f"{export.name}: item {task!r} has {len(labels)} annotations, {len(workers)} annotators.")
+        raise FileFormatError(
+            f"{export.name}: item {task!r} has {len(labels)} annotations, {len(workers)} "
+            "annotators."
+        )
     return list(zip(workers, labels, strict=False))

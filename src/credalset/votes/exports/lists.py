@@ -9,20 +9,35 @@ from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record, dig
 
 LABELS = ("labels", "label", "annotations", "responses", "answers", "votes", "ratings")
-WORKERS = ("annotators", "annotator_ids", "annotator_id", "workers", "worker_ids", "raters", "users", "user_ids")
+WORKERS = (
+    "annotators",
+    "annotator_ids",
+    "annotator_id",
+    "workers",
+    "worker_ids",
+    "raters",
+    "users",
+    "user_ids",
+)
 
 
 def recognise(records: list[Record]) -> bool:
     """Lists of labels and of annotators side by side, of one length."""
-    labels, workers = _find(records, LABELS), _find(records, WORKERS)
+    labels = _find(records, LABELS)
+    workers = _find(records, WORKERS)
     if labels is None or workers is None:
         return False
-    return all(len(record.get(labels) or ()) == len(record.get(workers) or ()) for record in records)
+    return all(
+        len(record.get(labels) or ()) == len(record.get(workers) or ()) for record in records
+    )
 
 
 def _find(records: list[Record], names: tuple[str, ...]) -> str | None:
     """Return the first of the names under which records hold lists."""
-    return next((name for name in names if any(isinstance(record.get(name), list) for record in records)), None)
+    return next(
+        (name for name in names if any(isinstance(record.get(name), list) for record in records)),
+        None,
+    )
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
@@ -32,19 +47,36 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     worker = export.given["worker"] or _find(records, WORKERS)
     if label is None:
         raise ValueError(
-            f"label: {export.name} has no lists of labels under {', '.join(LABELS)}. Name their field with label."
+            f"label: {export.name} has no lists of labels under {', '.join(LABELS)}. Name "
+            "their field with label."
         )
-    export.how.append(f"labels from {label!r}" + ("" if worker is None else f", annotators from {worker!r}"))
+    export.how.append(
+        f"labels from {label!r}" + ("" if worker is None else f", annotators from {worker!r}")
+    )
     names = _class_names(export, label)
     export.declare(names or ())
     for _, task, record in export.records("id", "uid", "task", "item", "idx"):
         chosen = _list(dig(record, label), label, export)
-        who = _list(dig(record, worker), worker, export) if worker is not None else [None] * len(chosen)
+        who = (
+            _list(dig(record, worker), worker, export)
+            if worker is not None
+            else [None] * len(chosen)
+        )
         if len(who) != len(chosen):
-            raise FileFormatError(f"{export.name}: item {task!r} has {len(chosen)} labels and {len(who)} annotators.")
+            raise FileFormatError(
+                f"{export.name}: item {task!r} has {len(chosen)} labels and {len(who)} annotators."
+            )
         for one, value in zip(who, chosen, strict=True):
             # Codes are 0, 1, …; −1 means no label in the Hugging Face library.
-            yield task, one, value if names is None or value is None else names[int(value)] if int(value) >= 0 else None
+            yield (
+                task,
+                one,
+                value
+                if names is None or value is None
+                else names[int(value)]
+                if int(value) >= 0
+                else None,
+            )
 
 
 def _list(value: Any, name: str, export: Export) -> list[Any]:

@@ -21,11 +21,16 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     for _, task, row in export.records("_input_hash", "_task_hash", "text"):
         worker = export.worker(row, "_annotator_id", "_session_id")
         time = export.field(row, "time", "_timestamp")
-        answer, label = row.get("answer"), row.get("label")
+        answer = row.get("answer")
+        label = row.get("label")
         if answer not in ("accept", "reject"):
             export.dropped["ignored by the annotator"] += 1
         elif "accept" in row or "options" in row:
-            options = [option for option in row.get("options") or [] if isinstance(option, dict) and "id" in option]
+            options = [
+                option
+                for option in row.get("options") or []
+                if isinstance(option, dict) and "id" in option
+            ]
             export.declare(option["id"] for option in options)
             if answer == "reject":
                 export.dropped["rejected by the annotator"] += 1
@@ -36,4 +41,6 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
                 export.declare([f"not {label}", label])
                 yield task, worker, label if answer == "accept" else f"not {label}", time
         else:
-            raise FileFormatError(f"{export.name}: a line has neither options nor a label, only {list(row)}.")
+            raise FileFormatError(
+                f"{export.name}: a line has neither options nor a label, only {list(row)}."
+            )

@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 # only if it is needed.
 _HOMES = {
     "votes": "Annotations",
-    "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration FewVotes Guarantee "
+    "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration "
+    "FewVotes Guarantee "
     "Stream UnbiasedVotes conformalize cross_conformalize epsilon_from_counts",
     "exceptions": "ClusterError CredalSetWarning FileFormatError MissingExtraError",
     "classifier": "ConformalCredalClassifier",

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def row_blocks(n_rows: int, row_size: int, block_size: int = 1 << 16) -> list[slice]:
-    """Return consecutive slices that cover ``range(n_rows)``, each of about ``block_size`` elements."""
+    """Return consecutive slices that cover ``range(n_rows)``, of about ``block_size`` elements."""
     step = max(1, block_size // max(1, row_size))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 

@@ -119,7 +119,8 @@ class Rows(list[dict[str, Any]]):
 
     Examples
     --------
-    >>> Rows([{"method": "plan", "items": 3, "width": 0.5}, {"method": "random", "items": 12, "width": None}])
+    >>> Rows([{"method": "plan", "items": 3, "width": 0.5},
+    ...       {"method": "random", "items": 12, "width": None}])
     method  items  width
     ------  -----  -----
     plan        3  0.500

@@ -1,4 +1,4 @@
-"""Write files and folders so that they are there whole or not at all, even if the machine stops in between.
+"""Write files and folders whole or not at all, even if the machine stops in between.
 
 Everything is written under a hidden name beside its destination and renamed into place once it is
 on the disk. An older folder is exchanged with the new one in one step where the system can (Linux);
@@ -38,7 +38,7 @@ _under_way: set[Path] = set()  # hidden names that this process writes to
 
 @contextmanager
 def staged(path: Path) -> Iterator[Path]:
-    """Give a hidden name to write a file to; once it is written, it replaces an older file at ``path``."""
+    """Give a hidden name to write a file to; once written, it replaces the file at ``path``."""
     with _reserved(path, Path.touch) as staging:
         yield staging
         _sync(staging)
@@ -52,7 +52,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder with files by name, replacing an older folder; folders above it are created."""
+    """Write a folder with files by name, replacing an older folder; parent folders are created."""
     with _reserved(path, Path.mkdir) as staging:
         for name, data in files.items():
             (staging / name).write_bytes(data)
@@ -61,7 +61,9 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def quote_formula(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula; for every CSV with others' texts.
+    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+
+    For every CSV with others' texts.
 
     Examples
     --------
@@ -72,7 +74,7 @@ def quote_formula(text: str) -> str:
 
 
 def find_leftovers(path: Path) -> list[Path]:
-    """Return what stands beside ``path`` under its hidden names: writes under way, or that were cut off."""
+    """Return what stands beside ``path`` under hidden names: writes under way or cut off."""
     return sorted(path.parent.glob(f".{path.name}.*{UNFINISHED}")) if path.name else []
 
 
@@ -87,7 +89,7 @@ def sweep(path: Path) -> None:
 
 @contextmanager
 def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Make a hidden file or folder that is locked as long as this process works on it, and remove what is left of it.
+    """Make a hidden file or folder, locked while this process works on it; remove what is left.
 
     Errors of a full disk, which the system reports without a name, name the destination.
     """
@@ -113,13 +115,13 @@ def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def remove_unfinished() -> None:
-    """Remove what this process is writing at this moment, before it ends without coming back to it."""
+    """Remove what this process is writing now, before it ends without coming back to it."""
     for staging in list(_under_way):
         _remove(staging)
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a file or folder until the handle is closed or the process ends; None if it is locked or gone."""
+    """Lock a file or folder until the handle closes or the process ends; None if locked or gone."""
     if fcntl is None:
         return os.open(os.devnull, os.O_RDONLY)
     try:

@@ -15,7 +15,7 @@ from credalset._typing import FloatArray, Prediction
 
 @dataclass(frozen=True, eq=False)
 class PredictionBatch:
-    """Predictions for N items as several arrays (N, …), which a score's ``check_prediction`` may return.
+    """Predictions for N items as several arrays (N, …), which ``check_prediction`` may return.
 
     A subclass has the arrays as fields, and defines the number of classes and the mean. Rows are
     selected as in an array; `map` applies a function to all arrays.

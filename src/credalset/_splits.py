@@ -50,7 +50,8 @@ def train_conformalize_test_split(
     --------
     >>> import numpy as np
     >>> parts = train_conformalize_test_split(
-    ...     np.arange(10)[:, None], np.eye(2)[[0, 1] * 5], train_size=0.5, conformalize_size=0.3, test_size=0.2,
+    ...     np.arange(10)[:, None], np.eye(2)[[0, 1] * 5],
+    ...     train_size=0.5, conformalize_size=0.3, test_size=0.2,
     ...     random_state=0)
     >>> [len(part) for part in parts]
     [5, 3, 2, 5, 3, 2]

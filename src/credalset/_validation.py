@@ -1,4 +1,6 @@
-"""Validation of arguments of public functions. Each error names the argument, what was seen and what to do.
+"""Validation of arguments of public functions.
+
+Each error names the argument, what was seen and what to do.
 
 Internal code relies on valid arrays: float64, C-ordered, finite where required, rows on the
 simplex.
@@ -57,7 +59,10 @@ def check_choice(value: object, name: str, options: Iterable[object]) -> None:
 
 
 def unmasked(value: Any, name: str) -> Any:
-    """Return a value; refuse masked entries, also of arrays in a list: NumPy takes what is below the mask for data."""
+    """Return a value.
+
+    Refuse masked entries, also of arrays in a list: NumPy takes what is below the mask for data.
+    """
     parts = value if isinstance(value, list | tuple) else (value,)
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise ValueError(f"{name} has masked values. Fill them, or leave these items out.")
@@ -65,7 +70,10 @@ def unmasked(value: Any, name: str) -> Any:
 
 
 def freeze(thing: Any, *names: str) -> None:
-    """Make arrays of a frozen dataclass read-only; they become views, as the arrays may be the caller's."""
+    """Make arrays of a frozen dataclass read-only.
+
+    They become views, as the arrays may be the caller's.
+    """
     for name in names:
         if isinstance(array := getattr(thing, name), np.ndarray):
             view = array.view()
@@ -156,7 +164,7 @@ def sequential_row_sums(array: FloatArray) -> FloatArray:
 
 
 def _are_exact(array: FloatArray) -> BoolArray:
-    """Tell, for each block of rows, whether all of them are distributions that are used unchanged."""
+    """Tell, for each block of rows, whether all are distributions that are used unchanged."""
 
     def one_block(rows: slice) -> BoolArray:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -204,7 +212,10 @@ def as_distributions(
 def as_counts(
     value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False
 ) -> FloatArray:
-    """Check that every row holds non-negative whole numbers, at least one of them positive unless there may be none."""
+    """Check that every row holds non-negative whole numbers.
+
+    At least one of them must be positive, unless there may be none.
+    """
     array = as_matrix(value, name, n_classes=n_classes)
     _check_finite(array, name)
     _check_non_negative(array, name)
@@ -259,7 +270,7 @@ def as_probability(value: float, name: str) -> float:
 
 
 def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
-    """Convert a threshold, one number or one per row, to an array (N,). +inf is legal, NaN is not."""
+    """Convert a threshold, one number or one per row, to an array (N,); +inf is legal, not NaN."""
     if value is None or isinstance(value, str):
         raise TypeError(
             f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}."

@@ -108,9 +108,11 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     >>> from sklearn.linear_model import LogisticRegression
     >>> data = cs.datasets.make_synthetic(1500, n_classes=3, random_state=0)
     >>> X_train, X_calib, X_test, Y_train, Y_calib, Y_test = cs.train_conformalize_test_split(
-    ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500, random_state=0)
+    ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500,
+    ...     random_state=0)
     >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), "kl")
-    >>> sets = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib).predict_set(X_test, alpha=0.1)
+    >>> clf = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib)
+    >>> sets = clf.predict_set(X_test, alpha=0.1)
     >>> len(sets), sets.n_classes
     (500, 3)
     """
@@ -202,7 +204,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         groups: Any = None,
         weights: Any = None,
     ) -> Self:
-        """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
+        """Train one estimator per fold on the other folds, and calibrate it on its fold.
 
         Every item is used for training and for calibration, which helps if data are scarce. All
         estimators predict each new item. The guaranteed coverage is about 1 − 2α
@@ -269,7 +271,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _fit_folds(
         self, score: Score, X: Any, labels: Labels, folds: IntArray
     ) -> tuple[list[Any], FloatArray]:
-        """Fit one estimator without each fold; return them and their predictions for the items of the folds."""
+        """Fit an estimator without each fold; return them and their predictions for the folds."""
         estimators = []
         blocks = []
         classes = class_array(labels)
@@ -348,7 +350,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         *,
         volume: bool = False,
     ) -> Evaluation:
-        """Measure coverage and size of the sets on labelled items that were used neither in training nor calibration.
+        """Measure coverage and size of sets on labelled items that the classifier has not seen.
 
         Parameters
         ----------
@@ -381,7 +383,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         *,
         random_state: int | None = 0,
     ) -> Evaluation:
-        """Calibrate several scores on the fitted estimator and compare coverage and size of their sets in one table.
+        """Calibrate several scores on the estimator and compare coverage and size of their sets.
 
         Every score is calibrated on a random half of the items and measured on the other half. The
         classifier does not change. Calibrate the score that you choose on other items.
@@ -411,7 +413,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         >>> import credalset as cs
         >>> from sklearn.linear_model import LogisticRegression
         >>> data = cs.datasets.make_synthetic(900, n_votes=50, random_state=0)
-        >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression())
+        >>> clf = clf.fit(data.X[:300], data.counts[:300])
         >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
         >>> [row["verdict"] for row in rows]
         ['valid', 'valid', 'valid']
@@ -498,7 +501,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self.estimator
 
     def _labels(self, Y: Any, X: Any, ordinal: Any = None) -> Labels:
-        """Read labels of any kind over the classes of the classifier, in the order of the items of X.
+        """Read labels of any kind over the classes of the classifier, in the order of X.
 
         For an ordinal score, pass the estimator: the classes are put into the order of the scale.
         """
@@ -512,7 +515,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         )
 
     def _predict(self, X: Any) -> Any:
-        """Return the predictions that the score takes, or a list of those of every fold's estimator."""
+        """Return predictions that the score takes, or a list of those of each fold's estimator."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit first."

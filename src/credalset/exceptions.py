@@ -12,11 +12,11 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class CredalSetWarning(UserWarning):
-    """Warning about a valid but surprising result, such as an infinite threshold or an empty set."""
+    """Warning about a valid but surprising result, as an infinite threshold or an empty set."""
 
 
 class MissingExtraError(ImportError):
-    """Error raised if an optional dependency is not installed; the message states how to install it."""
+    """Error raised if an optional dependency is missing; the message says how to install it."""
 
     def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
         super().__init__(
@@ -26,11 +26,14 @@ class MissingExtraError(ImportError):
 
 
 class ClusterError(RuntimeError):
-    """Error raised if a Dask cluster fails because the scheduler or the workers are not available."""
+    """Error raised if a Dask cluster fails as scheduler or workers are not available."""
 
 
 class FileFormatError(ValueError):
-    """Error raised if a file is damaged, has an unexpected format, or was written in a newer format of credalset."""
+    """Error raised if a file is damaged or has an unexpected format.
+
+    The same error is raised if it was written in a newer format of credalset.
+    """
 
 
 def need(

@@ -63,7 +63,8 @@ class LabelSets:
     --------
     >>> import numpy as np
     >>> from credalset.labels import LabelSets
-    >>> sets = LabelSets(np.array([[True, True, False], [False, True, False]]), ("fine", "rude", "hateful"))
+    >>> mask = np.array([[True, True, False], [False, True, False]])
+    >>> sets = LabelSets(mask, ("fine", "rude", "hateful"))
     >>> sets
     LabelSets: 2 sets over 3 classes, 1.5 labels on average
     >>> sets.names()
@@ -160,7 +161,7 @@ class LabelSets:
         return (found.distributions * self.members).sum(axis=1)
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per set: the item, the names of its labels, and their number."""
+        """Return a data frame, a row per set: the item, names of its labels, and their number."""
         items = list(range(len(self))) if self.items is None else self.items
         return need("pandas").DataFrame(
             {"item": items, "labels": self.names(), "n_labels": self.sizes()}
@@ -178,7 +179,7 @@ class LabelSets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelCalibration(ThresholdCalibration[LabelSets]):
-    """Calibrated thresholds for label sets at any level; returned by `credalset.labels.conformalize`.
+    """Calibrated thresholds for label sets at any level, as `labels.conformalize` returns.
 
     For a new item that is exchangeable with the calibration items, the set at level α contains what
     ``target`` names with probability at least 1 − α: the label of an annotator drawn at random from
@@ -213,8 +214,8 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
     >>> calibration
     LabelCalibration: score kl, 200 items, 3 classes, for the label of an annotator asked at random
     >>> print(calibration.guarantee)
-    Sets contain the label of an annotator asked at random with probability at least 1 - alpha on average over \
-calibration sets. Assumptions: items are exchangeable.
+    Sets contain the label of an annotator asked at random with probability at least 1 - alpha
+    on average over calibration sets. Assumptions: items are exchangeable.
     """
 
     target: Target = field(default="annotator", kw_only=True)
@@ -244,7 +245,9 @@ calibration sets. Assumptions: items are exchangeable.
     def p_values(
         self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None
     ) -> FloatArray:
-        r"""Return the p-value of each label, (N, K): a label is in the set at level α if its p-value exceeds α.
+        r"""Return the p-value of each label, (N, K).
+
+        A label is in the set at level α if its p-value exceeds α.
 
         $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is the
         expected p-value if one label per calibration item is drawn from its votes.
@@ -406,7 +409,7 @@ def majority_labels(sets: CredalSet) -> LabelSets:
 
 
 def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
-    r"""Return labels that together have at least a share of the votes under *every* member of each set.
+    r"""Return labels that have together at least a share of votes under *every* member.
 
     If the set contains λ with probability at least 1 − α, then with at least that probability the
     labels have ``share`` or more of the mass of λ, for all shares at once. An annotator asked at
@@ -431,7 +434,8 @@ def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> annotator_labels(TotalVariation().region([[0.6, 0.4, 0.0], [0.95, 0.05, 0.0]], 0.03)).names()
+    >>> sets = TotalVariation().region([[0.6, 0.4, 0.0], [0.95, 0.05, 0.0]], 0.03)
+    >>> annotator_labels(sets).names()
     [[0, 1], [0]]
     """
     wanted = as_probability(share, "share") - TIE

@@ -46,7 +46,7 @@ SMALLEST_PROBABILITY = float(
 
 
 def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
-    """Return the share of sets that contain their label distribution, with an exact binomial interval.
+    """Return the share of sets that contain their label distribution, with a binomial interval.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ def coverage_by_group(
 
 
 def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
-    r"""Return the average width of the envelopes, $\frac12 \sum_k (\mathrm{upper}_k - \mathrm{lower}_k)$.
+    r"""Return the average width of the envelopes.
+
+    It is $\frac12 \sum_k (\mathrm{upper}_k - \mathrm{lower}_k)$ per set.
 
     A set of one distribution has width 0, and the whole simplex has width K/2. For two classes, the
     width is the length of the interval. An empty set has width 0.
@@ -136,7 +138,7 @@ def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the average difference between the largest and the smallest entropy in a set, as a share of log K.
+    """Return the average difference of the largest and smallest entropy, as a share of log K.
 
     This is the epistemic uncertainty. If entropies are certified bounds rather than exact, the
     difference is an upper bound. An empty set counts as 0.
@@ -163,7 +165,9 @@ def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the average number of E-admissible labels, which are most probable under some distribution in the set.
+    """Return the average number of E-admissible labels.
+
+    These are the most probable ones under some distribution in the set.
 
     Parameters
     ----------
@@ -188,7 +192,7 @@ def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the share of sets with at most one E-admissible label, with an exact binomial interval.
+    """Return the share of sets with at most one E-admissible label, with a binomial interval.
 
     Parameters
     ----------
@@ -215,7 +219,7 @@ def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
 def mean_sizes(
     sets: CredalSet, *, max_sets: int | None = None, level: float = 0.95
 ) -> dict[str, Estimate]:
-    """Return the results of `mean_width`, `mean_epistemic`, `mean_labels` and `decided` in one dictionary.
+    """Return `mean_width`, `mean_epistemic`, `mean_labels` and `decided` in one dictionary.
 
     Parameters
     ----------
@@ -248,7 +252,9 @@ def mean_sizes(
 
 
 def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
-    """Return the average share of the points of a simplex grid that lie in the sets, the efficiency of the paper.
+    """Return the average share of a simplex grid that lies in the sets.
+
+    This is the efficiency of the paper.
 
     Parameters
     ----------
@@ -300,7 +306,8 @@ def mean_volume(
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> round(mean_volume(TotalVariation().region([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]], threshold=0.1)), 4)
+    >>> sets = TotalVariation().region([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]], threshold=0.1)
+    >>> round(mean_volume(sets), 4)
     0.06
     """
     if len(sets) == 0:
@@ -312,7 +319,9 @@ def mean_volume(
 
 
 def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
-    r"""Return the mean soft cross-entropy $-\sum_k \lambda_k \log g_k$ of predicted distributions g, in nats.
+    r"""Return the mean soft cross-entropy in nats.
+
+    It is $-\sum_k \lambda_k \log g_k$ for the predicted distribution g.
 
     The method ``score`` of the estimators of this package returns minus this loss. The order of the
     arguments is that of scikit-learn's metrics, so that `sklearn.metrics.make_scorer` can use it.
@@ -341,7 +350,9 @@ def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
 
 
 def soft_brier(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
-    r"""Return the mean squared distance $\sum_k (\lambda_k - g_k)^2$ of predicted distributions g from the labels λ.
+    r"""Return the mean squared distance of predictions from labels.
+
+    It is $\sum_k (\lambda_k - g_k)^2$ for the predicted distribution g and the label λ.
 
     Parameters
     ----------
@@ -368,7 +379,7 @@ def evenly(sets: CredalSet, at_most: int) -> CredalSet:
 
 
 def has_exact_volumes(sets: CredalSet) -> bool:
-    """Return whether volumes are exact rather than estimated; decided on a set that is not trivial."""
+    """Return whether volumes are exact rather than estimated; a set that is not trivial decides."""
     regular = np.flatnonzero(np.isfinite(sets.radius) & (sets.radius >= 0.0))
     return sets[regular[:1]].log_volume(n_rays=2).method == "exact"
 
@@ -380,7 +391,7 @@ def widths(sets: CredalSet) -> FloatArray:
 
 
 def by_key(keys: Any, values: Any) -> dict[Any, list[Any]]:
-    """Return the values of each key; keys that cannot be sorted, such as None and text, keep their order."""
+    """Return the values of each key; unsortable keys, such as None and text, keep their order."""
     found: dict[Any, list[Any]] = {}
     for key, value in zip(np.asarray(keys).tolist(), np.asarray(values).tolist(), strict=True):
         found.setdefault(key, []).append(value)

@@ -56,7 +56,8 @@ def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
     Examples
     --------
     >>> grid(3, 0.5).tolist()
-    [[0.0, 0.0, 1.0], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+    [[0.0, 0.0, 1.0], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5],
+    [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
     """
     n_points = grid_size(n_classes, resolution)
     if n_points > MAX_GRID_POINTS:
@@ -122,7 +123,7 @@ def sample_uniform(n_samples: int, n_classes: int, random_state: RandomState = N
 
 
 def log_base(base: float | str | None, n_classes: int) -> float:
-    """Return the natural logarithm of an entropy base: None = nats, ``"K"`` = number of classes, or a number."""
+    """Return log of an entropy base: None = nats, ``"K"`` = number of classes, or a number."""
     if base is None:
         return 1.0
     if base == "K":

@@ -1,4 +1,6 @@
-"""Checks that a score and its region belong together. The package runs them on all its scores; run them on yours.
+"""Checks that a score and its region belong together.
+
+The package runs them on all its scores; run them on yours.
 
 A failed check raises an ``AssertionError`` with its name and the reason.
 """
@@ -71,7 +73,8 @@ def check_score(
     --------
     >>> from credalset.scores import TotalVariation
     >>> print(check_score(TotalVariation(), n_items=4))
-    TotalVariation() passes 9 checks: numbers, membership, boundary, nesting, ties, best fit, region, answers, saving.
+    TotalVariation() passes 9 checks: numbers, membership, boundary, nesting, ties, best fit,
+    region, answers, saving.
     """
     if not isinstance(score, Score):
         raise TypeError(f"score must be a Score object such as TotalVariation(), but is {score!r}.")

@@ -1,4 +1,4 @@
-"""Conformal calibration: from scores of calibration items to thresholds with a coverage guarantee."""
+"""Conformal calibration: from calibration scores to thresholds with a coverage guarantee."""
 
 from __future__ import annotations
 

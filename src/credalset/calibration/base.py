@@ -39,7 +39,7 @@ LARGEST_LIKELY = 0.5  # miscoverage rate beyond which alpha was probably meant a
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseCalibration:
-    """A score, its calibration scores and thresholds, and the names of classes and calibration items."""
+    """A score, its calibration scores and thresholds, and the names of classes and items."""
 
     score: Score
     scores: FloatArray
@@ -88,7 +88,9 @@ class BaseCalibration:
         return self.fitted.guarantee
 
     def save(self, path: str | Path) -> None:
-        """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`.
+        """Write the calibration to a folder (JSON and ``.npz``, no pickle).
+
+        Read it with `credalset.load`.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class BaseCalibration:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThresholdCalibration(BaseCalibration, Generic[Sets]):
-    """A calibration of one model: it returns a threshold, and the set within it, for each prediction."""
+    """A calibration of one model: a threshold, and the set within it, for each prediction."""
 
     def thresholds(
         self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -218,7 +220,7 @@ def read_items(
     classes: Sequence[Any] | None = None,
     labels_name: str = "labels",
 ) -> tuple[Score, Prediction, Labels]:
-    """Return the score, valid predictions and labels of the calibration items, classes and rows matched by name.
+    """Return the score, valid predictions and labels of the calibration items, matched by name.
 
     An ordinal score gets the positions of the labels' scale, unless it has its own, and columns in
     the order of the scale.
@@ -260,7 +262,7 @@ def read_items(
 
 
 def as_level(alpha: Any) -> Fraction:
-    """Check a miscoverage rate and return it as an exact fraction; warn if it looks like a coverage."""
+    """Check a miscoverage rate and return an exact fraction; warn if it looks like a coverage."""
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(

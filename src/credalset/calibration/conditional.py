@@ -1,4 +1,4 @@
-r"""Conditional coverage for overlapping groups or features: thresholds that are a linear function of features.
+r"""Conditional coverage for overlapping groups or features, by thresholds linear in features.
 
 For features $\phi_i$, scores $s_i$ and weights $w_i$ of calibration items, and $\phi$ and $w$ of a
 new one, β minimises
@@ -43,7 +43,9 @@ MAX_STEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    r"""Features for which coverage is guaranteed, such as overlapping groups; pass it as ``groups`` to `conformalize`.
+    r"""Features for which coverage is guaranteed, such as overlapping groups.
+
+    Pass it as ``groups`` to `conformalize`.
 
     Thresholds are a linear function of the features, fitted by quantile regression on the
     calibration items and the new item. The score of the new item is unknown, and its threshold is
@@ -80,7 +82,8 @@ class Conditional:
     >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", groups=kinds)
     >>> calibration
     Calibration: score tv, 500 items, 3 classes, conditional on long, rare
-    >>> calibration.thresholds(data.distributions[:3], 0.1, groups=[[0, 0], [1, 0], [1, 1]]).round(2)
+    >>> groups = [[0, 0], [1, 0], [1, 1]]
+    >>> calibration.thresholds(data.distributions[:3], 0.1, groups=groups).round(2)
     array([0.06, 0.06, 0.05])
     """
 
@@ -130,7 +133,7 @@ def as_features(value: Any, name: str) -> FloatArray:
 
 
 def features_of(groups: Any, n: int, names: Names) -> FloatArray:
-    """Return the features of n new items, (n, d), columns in the order of the calibration's names."""
+    """Return the features of n new items, (n, d), columns in the calibration's order."""
     if groups is None:
         raise ValueError(
             f"groups is missing, but the calibration has features. Pass the {len(names)} features."
@@ -174,7 +177,7 @@ class QuantileRegression:
     pull: FloatArray
 
     def optima(self, start: IntArray, tilt: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return the bases of the optima of problems with a tilt (N, d), from the optimum without, as `descend` does.
+        """Return bases of optima of problems with a tilt (N, d), from the optimum without one.
 
         An optimum is close to the start, and most residuals have the same sign at both. So the
         descent uses only the items near the start, and is repeated with all items where another one
@@ -218,7 +221,9 @@ class QuantileRegression:
     def descend(
         self, basis: IntArray, tilt: FloatArray, reach: int = REACH
     ) -> tuple[IntArray, BoolArray]:
-        """Descend from vertices, given by the items (N, d) of their bases, to optima of problems with a tilt (N, d).
+        """Descend from vertices to optima of problems with a tilt (N, d).
+
+        Vertices are given by the items (N, d) of their bases.
 
         Returns the bases of the optima, and which problems are bounded.
         """
@@ -265,7 +270,11 @@ class QuantileRegression:
 
 
 class _Step(NamedTuple):
-    """For each vertex the position that leaves the basis, the item that enters, whether to move, and unboundedness."""
+    """Return the exchange at each vertex.
+
+    That is the position that leaves the basis, the item that enters, whether to move, and
+    whether the problem is unbounded.
+    """
 
     leaving: IntArray
     entering: IntArray
@@ -276,7 +285,7 @@ class _Step(NamedTuple):
 def _stop(
     time: FloatArray, gain: FloatArray, slope: FloatArray, reach: int
 ) -> tuple[IntArray, BoolArray]:
-    """Return the item at which the objective stops falling along an edge, (N,), and whether there is one."""
+    """Return the item at which the objective stops falling along an edge, (N,), if there is one."""
     reach = min(reach, time.shape[1])
     near = (
         np.argpartition(time, reach - 1, axis=1)[:, :reach]
@@ -379,7 +388,7 @@ def _independent_rows(features: FloatArray) -> IntArray:
 
 
 def _without_ties(scores: FloatArray) -> FloatArray:
-    """Perturb scores so that no two are equal and no d + 1 of them have residual zero at one vertex."""
+    """Perturb scores so that no two are equal and no d + 1 have residual zero at one vertex."""
     rng = np.random.default_rng(0)
     n = len(scores)
     width = float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))

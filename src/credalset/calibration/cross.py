@@ -1,4 +1,4 @@
-"""Cross-conformal calibration (CV+): every item both trains and calibrates, when data are scarce."""
+"""Cross-conformal calibration (CV+): each item both trains and calibrates, when data are scarce."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ELEMENTS = 1 << 20  # radii held at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossCalibration(BaseCalibration):
-    r"""Score calibrated on out-of-fold predictions (cross-conformal, CV+); returned by `cross_conformalize`.
+    r"""Score calibrated on out-of-fold predictions (CV+), as returned by `cross_conformalize`.
 
     For a new item that is exchangeable with these items, the predicted set contains the *recorded*
     label distribution (the shares of the votes that would be recorded for the item) with
@@ -89,7 +89,9 @@ class CrossCalibration(BaseCalibration):
         return replace(self.fitted.guarantee, rate="about 1 - 2 alpha (guaranteed_coverage)")
 
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
-        r"""Return the proven lower bound of the coverage, about 1 − 2α; with groups, that of the worst group.
+        r"""Return the proven lower bound of the coverage, about 1 − 2α.
+
+        With groups, that of the worst group.
 
         For n items in F folds of any sizes the bound is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$,
         because twice an average of p-values is a p-value (Vovk and Wang, 2020). For folds of equal
@@ -114,7 +116,8 @@ class CrossCalibration(BaseCalibration):
         --------
         >>> import numpy as np, credalset as cs
         >>> g = np.full((200, 3), 1 / 3)
-        >>> calibration = cs.cross_conformalize(g, np.eye(3)[np.arange(200) % 3], np.arange(200) % 10)
+        >>> votes = np.eye(3)[np.arange(200) % 3]
+        >>> calibration = cs.cross_conformalize(g, votes, np.arange(200) % 10)
         >>> round(calibration.guaranteed_coverage(0.05), 3)
         0.819
         """
@@ -200,7 +203,7 @@ class CrossCalibration(BaseCalibration):
     def _balls(
         self, predictions: Any, alpha: Fraction, groups: Any, weights: Any
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the centre and the threshold of a ball that contains each new item's cross-conformal set."""
+        """Return centre and threshold of a ball around each new item's cross-conformal set."""
         models = self.check_models(predictions)
         items = item_names(predictions[0])
         center = self.score.common_center(models)
@@ -255,7 +258,9 @@ def _ranked(radii: FloatArray, level: Fraction) -> FloatArray:
 def _weighted(
     radii: FloatArray, weights: FloatArray, folds: IntArray, new: FloatArray, level: Fraction
 ) -> FloatArray:
-    """Return the smallest radius beyond which the average over folds of weighted p-values is at most the level, (N,).
+    """Return the radius beyond which weighted p-values, averaged over folds, are at most the level.
+
+    It is the smallest such radius, (N,).
 
     The items of a fold are weighted relative to their sum and the new item's weight; folds count
     equally. A fold whose weights are all zero excludes nothing.
@@ -287,7 +292,7 @@ def cross_conformalize(
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> CrossCalibration:
-    """Calibrate a score on out-of-fold predictions, so that every item is used for training and for calibration.
+    """Calibrate a score on out-of-fold predictions; every item trains and calibrates.
 
     The predicted sets contain the recorded label distribution of a new item, or with a noise model
     the true one, with probability at least about 1 − 2α; see `CrossCalibration`.

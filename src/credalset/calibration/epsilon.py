@@ -21,7 +21,7 @@ from credalset.votes.names import Labels, item_names, plural, read_labels
 def epsilon_from_counts(
     counts: Any, delta: float, score: str | Score = "kl", *, prediction: ArrayLike | None = None
 ) -> BoundedNoise:
-    r"""Compute an ε from counts such that votes change the score by more than ε with probability at most δ.
+    r"""Compute an ε such that votes change the score by more than ε with probability at most δ.
 
     Votes are assumed to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 

@@ -1,4 +1,4 @@
-"""`FewVotes`: a guarantee for the true distribution from two or more votes on each of many items."""
+"""`FewVotes`: a guarantee for the true distribution from two or more votes on many items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = 500  # of bets
 
 @dataclass(frozen=True)
 class FewVotes(Noise):
-    r"""Noise model that covers the true label distribution from a few independent votes on each of many items.
+    r"""Noise model that covers the true label distribution from a few votes on each of many items.
 
     The assumptions are that votes are independent draws from the true distribution λ of their item,
     that the number of votes of an item does not depend on the votes, and that items are independent
@@ -36,7 +36,8 @@ class FewVotes(Noise):
     For the Brier score f, the votes c of an item give an unbiased estimate of the score of its true
     distribution,
 
-    $$U = \sum_k v_k \left[ \frac{c_k (c_k - 1)}{m (m - 1)} - 2 g_k \frac{c_k}{m} + g_k^2 \right] , \qquad
+    $$U = \sum_k v_k \left[ \frac{c_k (c_k - 1)}{m (m - 1)} - 2 g_k \frac{c_k}{m} + g_k^2 \right] ,
+    \qquad
     E[U \,|\, x, \lambda] = f(x, \lambda) .$$
 
     By Markov's inequality $P(f > t) \le E[U] / t$. The threshold is an upper confidence bound for
@@ -101,13 +102,15 @@ class FewVotes(Noise):
         """Uses for which the bound of the mean has no proof."""
         instead = "Use AnnotatorSampling(delta)"
         return {
-            "weights": f"it tests the mean of bounded numbers, and weights have no known bound. {instead}",
+            "weights": "it tests the mean of bounded numbers, and weights have no known bound. "
+            f"{instead}",
             "features": f"its thresholds are not quantiles. {instead}",
-            "cross": f"it needs items that are independent given the model. {instead}, or split the data",
+            "cross": f"it needs items that are independent given the model. "
+            f"{instead}, or split the data",
         }
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
-        """Refuse a score without an unbiased estimate from votes, and predictions for which it is unbounded."""
+        """Refuse a score without an unbiased estimate, or unbounded for some prediction."""
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
         if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
@@ -128,7 +131,7 @@ class FewVotes(Noise):
 
 @dataclass(frozen=True)
 class MeanBound(Fit):
-    """Thresholds of `FewVotes`: a bound of the mean score of true distributions, divided by the level.
+    """Thresholds of `FewVotes`: a bound of the mean score of true distributions over the level.
 
     Attributes
     ----------
@@ -151,13 +154,13 @@ class MeanBound(Fit):
     def threshold(
         self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
     ) -> FloatArray:
-        """Return the threshold, the same for every prediction, (N,); +inf if it excludes nothing."""
+        """Return the threshold, equal for all predictions, (N,); +inf if it excludes nothing."""
         threshold = self.mean / float(self.noise.level(alpha))
         return np.full(len(prediction), threshold if threshold < self.largest else np.inf)
 
 
 def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
-    r"""Return an upper confidence bound for the mean of independent values that are known to be at most ``largest``.
+    r"""Return an upper confidence bound for the mean of independent values of at most ``largest``.
 
     Test "E X ≥ r" by betting (Waudby-Smith and Ramdas, *Estimating means of bounded random
     variables by betting*, 2024): capital 1 is multiplied by 1 + λ (r − X) for each value X, with a

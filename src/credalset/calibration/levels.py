@@ -48,7 +48,9 @@ def conformal_rank(n: int, alpha: float | Fraction) -> int:
 
 
 def pac_rank(n: int, alpha: float, delta: float) -> int:
-    """Return the smallest rank whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
+    """Return the smallest rank of coverage at least 1 − α with probability at least 1 − δ.
+
+    The probability is over calibration sets.
 
     With continuous scores, the k-th smallest of n has coverage Beta(k, n + 1 − k); ties increase
     it. The result is n + 1 (an infinite threshold) if even the largest score is not enough.
@@ -135,7 +137,7 @@ class CoverageDistribution:
         return beta(self.rank, self.n + 1 - self.rank)
 
     def mean(self) -> float:
-        """Return the expected coverage, rank / (n + 1), which is the marginal coverage guarantee."""
+        """Return the expected coverage, rank / (n + 1), the marginal coverage guarantee."""
         return min(self.rank, self.n + 1) / (self.n + 1)
 
     def std(self) -> float:
@@ -192,7 +194,7 @@ class CoverageDistribution:
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
 
     def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval of the observed coverage of ``n_test`` new items, over calibration sets.
+        """Return a central interval of the coverage of ``n_test`` items, over calibration sets.
 
         The number of covered items has a beta-binomial distribution, because the coverage has a
         Beta distribution.

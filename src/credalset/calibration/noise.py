@@ -40,7 +40,7 @@ COVERED: dict[Covered, str] = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Statement of what predicted sets at miscoverage rate α contain, for which items, and under which assumptions.
+    """What sets at miscoverage rate α contain, for which items and under which assumptions.
 
     ``print(guarantee)`` writes it as sentences.
 
@@ -69,10 +69,11 @@ class Guarantee:
 
     Examples
     --------
-    >>> print(Guarantee("true", delta=0.01, items="independent", votes="votes are independent draws"))
-    Sets contain the true label distribution with probability at least 1 - alpha on average over calibration sets and, \
-for all but a share 0.01 of them, for the calibration set at hand. Assumptions: items are independent; votes are \
-independent draws.
+    >>> print(Guarantee("true", delta=0.01, items="independent",
+    ...                 votes="votes are independent draws"))
+    Sets contain the true label distribution with probability at least 1 - alpha on average over
+    calibration sets and, for all but a share 0.01 of them, for the calibration set at hand.
+    Assumptions: items are independent; votes are independent draws.
     """
 
     covers: Covered = "recorded"
@@ -136,7 +137,9 @@ class Fit(ABC):
 
 
 class Noise:
-    """The relation of votes to the distribution that is covered. Subclasses are frozen dataclasses of plain values.
+    """The relation of votes to the distribution that is covered.
+
+    Subclasses are frozen dataclasses of plain values.
 
     A model overrides `fit` in general, or only `bounds`, `spent`, `factor` and `margin` if its
     threshold is a conformal quantile of bounds.
@@ -159,7 +162,10 @@ class Noise:
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Uses without a proof ("groups", "weights", "features", "cross"), with the reason and an alternative."""
+        """Uses without a proof, with the reason and an alternative.
+
+        Uses are "groups", "weights", "features" and "cross".
+        """
         return {}
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
@@ -173,7 +179,7 @@ class Noise:
     def fit(
         self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
     ) -> Fit:
-        """Fit the model to valid calibration items; by default thresholds are conformal quantiles of `bounds`."""
+        """Fit the model to valid items; by default, use conformal quantiles of `bounds`."""
         return Quantile(self.bounds(score, prediction, labels), self, *columns)
 
     def level(self, alpha: Fraction) -> Fraction:
@@ -265,7 +271,7 @@ class Quantile(Fit):
         return np.where(total > 0, np.append(scores, np.inf)[place], np.inf)
 
     def p_values(self, values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-        """Return the share of the items, the new one included, that score at least these values, (N,)."""
+        """Return the share of items, including the new one, that score at least this, (N,)."""
         scores, reached = self._in_order
         new = np.ones(len(values)) if weights is None else weights
         total = new + reached[-1]
@@ -274,7 +280,7 @@ class Quantile(Fit):
 
     @cached_property
     def _in_order(self) -> tuple[FloatArray, FloatArray]:
-        """The scores in increasing order, and the cumulative weights before them and of all, (n + 1,)."""
+        """The scores in increasing order, and cumulative weights before and of all, (n + 1,)."""
         order = np.argsort(self.scores, kind="stable")
         each = np.ones(len(order)) if self.weights is None else self.weights[order]
         return self.scores[order], np.append(0.0, np.cumsum(each))
@@ -292,7 +298,7 @@ class NoNoise(Noise):
 
 @dataclass(frozen=True)
 class BoundedNoise(Noise):
-    r"""Noise model that covers the true label distribution if votes rarely change the score by more than ε.
+    r"""Noise model that covers the true distribution if votes rarely move the score by more than ε.
 
     The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item
     with true distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least
@@ -348,7 +354,7 @@ class BoundedNoise(Noise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Cover the true distribution, if votes change the score by at most ε except with probability δ."""
+        """Cover the true distribution, if votes change the score by more than ε with chance δ."""
         votes = (
             f"votes move the score by at most {self.epsilon:g} except for a share "
             f"{self.delta:g} of the items"
@@ -404,7 +410,7 @@ def set_aside(n: int, share: float) -> BoolArray:
 
 
 def check_supported(noise: Noise, **uses: Any) -> None:
-    """Refuse a use ("groups", "weights", "features", "cross") for which a noise model has no proof."""
+    """Refuse a use ("groups", "weights", "features", "cross") for which there is no proof."""
     for use, asked in uses.items():
         if asked and use in noise.unsupported:
             raise ValueError(

@@ -1,4 +1,7 @@
-"""`AnnotatorSampling`: votes are independent draws, and each item has a confidence region for its distribution."""
+"""`AnnotatorSampling`: votes are independent draws.
+
+Each item has a confidence region for its distribution.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ DELTAS = (
 
 @dataclass(frozen=True)
 class AnnotatorSampling(Noise):
-    r"""Noise model that covers the true label distribution under the assumption that votes are independent draws.
+    r"""Noise model that covers the true label distribution if votes are independent draws.
 
     The assumption is $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$ for the counts $n_i$ of the
     $m_i$ votes of an item with true distribution $\lambda_i$, independently of the other items:
@@ -81,8 +84,10 @@ class AnnotatorSampling(Noise):
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(500, n_votes=50, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.AnnotatorSampling())
-    >>> calibration.threshold(0.1) > cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv",
+    ...                              noise=cs.AnnotatorSampling())
+    >>> recorded = cs.conformalize(data.distributions, data.counts, "tv")
+    >>> calibration.threshold(0.1) > recorded.threshold(0.1)
     True
     """
 
@@ -114,7 +119,7 @@ class AnnotatorSampling(Noise):
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Cross-conformal sets without δ: models of other folds were trained on the items set aside."""
+        """Cross-conformal sets without δ: models of other folds saw the items set aside."""
         return (
             {"cross": "the choice of delta needs one model. Pass AnnotatorSampling(0.5)"}
             if self.delta is None
@@ -148,7 +153,7 @@ class AnnotatorSampling(Noise):
 
 @dataclass(frozen=True, eq=False)
 class SampledQuantile(Fit):
-    """Thresholds of `AnnotatorSampling` without δ, which is chosen for each α with the items set aside.
+    """Thresholds of `AnnotatorSampling` without δ, chosen for each α with the items set aside.
 
     Attributes
     ----------
@@ -182,7 +187,7 @@ class SampledQuantile(Fit):
     def threshold(
         self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
     ) -> FloatArray:
-        """Return the quantiles for the δ with the smallest threshold of the items set aside, (N,)."""
+        """Return quantiles for the δ with the smallest threshold of the items set aside, (N,)."""
         levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
         n = self.bounds.shape[1]
         size = self.held_out.shape[1]
@@ -212,7 +217,7 @@ class SampledQuantile(Fit):
 
 
 def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> FloatArray:
-    r"""Return lower confidence limits, simultaneous for all classes with probability at least 1 − δ, (n, K).
+    r"""Return lower confidence limits (n, K) that hold for all classes with probability ≥ 1 − δ.
 
     ``"exact"`` (Clopper and Pearson, 1934): $l_k$ is the δ/K-quantile of $\mathrm{Beta}(n_k, m -
     n_k + 1)$ and 0 without votes, so $P(\lambda_k < l_k) \le \delta / K$ for each class.

@@ -27,7 +27,7 @@ from credalset.votes.names import item_names, join_names, per_item
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(ThresholdCalibration[CredalSet]):
-    """Calibrated score that predicts credal sets at any miscoverage rate α; returned by `conformalize`.
+    """Calibrated score that predicts sets at any miscoverage rate α; returned by `conformalize`.
 
     For a new item that is exchangeable with the calibration items, the set at level α contains the
     *recorded* label distribution (the shares of the votes that would be recorded for the item) with
@@ -59,8 +59,9 @@ class Calibration(ThresholdCalibration[CredalSet]):
     >>> calibration
     Calibration: score kl, 200 items, 3 classes
     >>> print(calibration.guarantee)
-    Sets contain the recorded label distribution with probability at least 1 - alpha on average over \
-calibration sets. Assumptions: items are exchangeable; new items get as many votes as calibration items.
+    Sets contain the recorded label distribution with probability at least 1 - alpha on average
+    over calibration sets. Assumptions: items are exchangeable; new items get as many votes as
+    calibration items.
     """
 
     def __post_init__(self) -> None:
@@ -69,7 +70,7 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         freeze(self, "scores")
 
     def threshold(self, alpha: float = 0.1) -> float:
-        """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.
+        """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the model's threshold.
 
         The threshold is ``+inf``, with a warning, if n is too small for this level. The set is then
         the whole simplex. A calibration with groups, weights or `UnbiasedVotes` has no single
@@ -129,7 +130,7 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         >>> import credalset as cs
         >>> data = cs.datasets.make_synthetic(99, random_state=0)
         >>> calibration = cs.conformalize(data.distributions, data.counts)
-        >>> calibration.p_values([[0.5, 0.3, 0.2]], [[0.5, 0.3, 0.2]])  # nothing fits better than the prediction
+        >>> calibration.p_values([[0.5, 0.3, 0.2]], [[0.5, 0.3, 0.2]])  # the best fit
         array([1.])
         """
         if not isinstance(self.noise, NoNoise) or self.features is not None:
@@ -145,7 +146,7 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
     def coverage_distribution(
         self, alpha: float = 0.1, *, group: Any = None
     ) -> CoverageDistribution:
-        """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
+        """Return the distribution of the coverage over calibration sets, Beta(k, n + 1 − k).
 
         Items must be independent and scores must have no ties; with ties the coverage is larger.
         With groups, n is the number of calibration items in ``group``. Calibrations with a noise
@@ -186,7 +187,9 @@ calibration sets. Assumptions: items are exchangeable; new items get as many vot
         return CoverageDistribution(min(conformal_rank(n, level), n + 1), n)
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
-        """Return a threshold whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
+        """Return a threshold of coverage at least 1 − α with probability at least 1 − δ.
+
+        The probability is over calibration sets.
 
         The threshold that `threshold` returns covers 1 − α on average over calibration sets, and
         slightly less for about half of them. This threshold is larger. Use it with
@@ -294,7 +297,8 @@ def conformalize(
     >>> sets = calibration.predict_set(data.distributions[200:], alpha=0.1)
     >>> sets.contains(data.counts[200:] / 20).mean() >= 0.8
     np.True_
-    >>> cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes(), groups="predicted")
+    >>> cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes(),
+    ...                groups="predicted")
     Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
     """
     chosen, checked, found = read_items(get_score(score), prediction, labels, classes)

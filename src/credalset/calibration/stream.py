@@ -46,7 +46,7 @@ class StreamStep(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Stream:
-    r"""Predict adaptive sets for a stream of labelled items, and test whether items are exchangeable.
+    r"""Predict adaptive sets for a stream of labelled items, and test that items are exchangeable.
 
     The sets contain the *recorded* label distribution (the shares of the votes that were recorded)
     for a share 1 − α of the items in the long run, for any data. The guarantee does not extend to
@@ -104,7 +104,7 @@ class Stream:
     >>> steps = stream.update(data.distributions[500:], data.counts[500:])
     >>> stream.alarm
     False
-    >>> steps = stream.update(data.distributions[500:], data.counts[499:299:-1])  # labels of other items
+    >>> steps = stream.update(data.distributions[500:], data.counts[499:299:-1])  # of other items
     >>> stream.alarm
     True
     """
@@ -200,7 +200,7 @@ class Stream:
         return name_sets(sets, self.calibration.classes, item_names(prediction))
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
-        """Process labelled items in order of arrival; the level and the capital change after each item.
+        """Process labelled items in order of arrival; level and capital change after each.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class Stream:
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
 
     def save(self, path: str | Path) -> None:
-        """Write the stream and its calibration to a folder; read it with `credalset.load` to continue it.
+        """Write the stream and its calibration to a folder; `credalset.load` continues it.
 
         Parameters
         ----------
@@ -271,7 +271,10 @@ class Stream:
         return StreamStep(covered, p, self.capital, self.alarm)
 
     def _p_value(self, score: float) -> float:
-        """Return the rank of the score among all earlier ones, with ties broken at random: uniform and independent."""
+        """Return the rank of the score among all earlier ones, with ties broken at random.
+
+        Such ranks are uniform and independent.
+        """
         larger = len(self._sorted) - bisect_right(self._sorted, score)
         ties = len(self._sorted) - bisect_left(self._sorted, score) - larger + 1
         draw = float(np.random.default_rng([self.random_state, self.n_items]).random())

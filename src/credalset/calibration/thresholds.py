@@ -41,7 +41,10 @@ PREDICTED = "predicted"
 
 
 def named_noises() -> list[str]:
-    """Return the models that can be given by name, in Python and on the command line: all parameters have defaults."""
+    """Return the models that can be given by name, in Python and on the command line.
+
+    All parameters have defaults.
+    """
     models = {name: fields(model) for name, model in NOISES.items() if model is not NoNoise}  # type: ignore[arg-type]
     return [
         name
@@ -134,7 +137,7 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """A noise model fitted to calibration items, separately in each group, for all kinds of calibrations.
+    """A noise model fitted to calibration items, by group, for all kinds of calibrations.
 
     Attributes
     ----------
@@ -246,7 +249,7 @@ class Thresholds:
         *,
         quiet: bool = False,
     ) -> FloatArray:
-        """Return one threshold per new item, (N,), with warnings of infinite ones unless ``quiet``."""
+        """Return one threshold per new item, (N,); warn of infinite ones unless ``quiet``."""
         codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.full(len(prediction), np.inf)
         for code in np.unique(codes[codes >= 0]):
@@ -265,7 +268,10 @@ class Thresholds:
         groups: Any = None,
         weights: Any = None,
     ) -> FloatArray:
-        """Return the conformal p-values of scores (N, M) of new items; one for groups without calibration items."""
+        """Return the conformal p-values of scores (N, M) of new items.
+
+        One for groups without calibration items.
+        """
         codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.ones(values.shape)
         for code in np.unique(codes[codes >= 0]):
@@ -376,7 +382,7 @@ class Thresholds:
         )
 
     def describe(self) -> str:
-        """Return the part of a calibration's description about noise, groups, features and weights."""
+        """Return what a calibration's description says of noise, groups, features and weights."""
         parts = [] if isinstance(self.noise, NoNoise) else [f"noise {self.noise!r}"]
         parts += [] if self.groups is None else [f"{len(self.groups)} groups"]
         parts += (

@@ -19,7 +19,7 @@ from credalset.votes.names import Labels
 
 @dataclass(frozen=True)
 class UnbiasedVotes(Noise):
-    r"""Noise model that covers the true label distribution under the assumption that votes are unbiased.
+    r"""Noise model that covers the true label distribution assuming that votes are unbiased.
 
     The assumption is $E[\tilde\lambda \,|\, x, \lambda] = \lambda$ for the recorded shares
     $\tilde\lambda$ of the votes and the true distribution λ, also given all other items and their
@@ -57,7 +57,8 @@ class UnbiasedVotes(Noise):
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(500, n_votes=5, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes())
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv",
+    ...                              noise=cs.UnbiasedVotes())
     >>> calibration.thresholds(data.distributions[:2], 0.1).round(3)
     array([0.387, 0.39 ])
     """
@@ -148,7 +149,7 @@ class MeanExcess(Fit):
         return np.where(np.isnan(q), np.inf, q)
 
     def _start(self, alpha: Fraction) -> float:
-        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)): a quantile of f."""
+        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)), an f-quantile."""
         if self.s is not None:
             return self.s
         finite = np.sort(self.held_out[np.isfinite(self.held_out)])

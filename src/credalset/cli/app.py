@@ -1,4 +1,4 @@
-"""All commands. Errors and warnings become one sentence on standard error, and errors an exit code."""
+"""All commands; errors and warnings become one sentence on standard error, errors an exit code."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def calibrate_in_hand(
     policy: dict[str, Any] | None,
     random_state: int,
 ) -> CrowdCalibration:
-    """Fit a crowd model to some of the items and calibrate votes in hand, or a policy, on the others."""
+    """Fit a crowd model to some items and calibrate votes in hand, or a policy, on the others."""
     from credalset.crowd import (
         DirichletCrowd,
         VotingPolicy,

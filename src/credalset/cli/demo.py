@@ -121,7 +121,10 @@ def _heading(say: Console, step: str, sentence: str) -> None:
 
 
 def _run(say: Console, *words: str) -> str:
-    """Run a command in this process, show what it says except notes and file names, and return what it prints."""
+    """Run a command in this process, and return what it prints.
+
+    What it says is shown, except notes and file names.
+    """
     from credalset.cli.app import main
 
     say.print(f"$ credalset {shlex.join(words)}", style="cyan")
@@ -191,7 +194,7 @@ def _compare(say: Console, data: Messages) -> None:
 
 
 def _clear(out: Path) -> None:
-    """Make the folder; remove what an earlier demo left, and refuse a folder that holds anything else."""
+    """Make the folder; remove what an earlier demo left, and refuse a folder with anything else."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()) and not (out / MARK).exists():
         raise ValueError(f"{out} holds other files. Name an empty or a new folder with --out.")

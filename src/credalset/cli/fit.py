@@ -91,7 +91,7 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
 
 
 def for_texts(estimator: Any) -> Any:
-    """Return a learner that reads texts: TF-IDF weights of their words take the place of scaled numbers."""
+    """Return a learner that reads texts: TF-IDF weights of words replace scaled numbers."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
 

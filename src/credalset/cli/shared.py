@@ -69,7 +69,7 @@ Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 
 def visible(text: Any) -> str:
-    """Return a text with control characters escaped, so that names in files cannot control the terminal."""
+    """Return a text with control characters escaped; names in files cannot control the terminal."""
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
@@ -212,7 +212,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Pair:
-    """Predictions (or features) and votes of the same items, and further columns by what they are used for."""
+    """Predictions (or features) and votes of the same items, and other columns by their uses."""
 
     inputs: Any
     votes: Annotations

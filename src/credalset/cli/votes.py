@@ -1,4 +1,4 @@
-"""``credalset import`` and ``credalset agree``: from an export to a table of votes, and their agreement."""
+"""``credalset import`` and ``credalset agree``: from an export to votes, and their agreement."""
 
 from __future__ import annotations
 

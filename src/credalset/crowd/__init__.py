@@ -1,4 +1,7 @@
-"""Votes in hand: predict and calibrate with the votes that items have, and decide which items need another vote."""
+"""Votes in hand.
+
+Predict and calibrate with the votes that items have, and decide which items need another vote.
+"""
 
 from credalset.crowd.estimator import DirichletCrowd
 from credalset.crowd.in_hand import CrowdCalibration

@@ -46,13 +46,13 @@ class CrowdCheck:
 
     @property
     def p_value(self) -> float:
-        """The smaller p-value times two (Bonferroni), at most one; ``vote_p_value`` if no item has two votes."""
+        """Twice the smaller p-value (Bonferroni), or ``vote_p_value`` if no item has two votes."""
         both = [p for p in (self.vote_p_value, self.pair_p_value) if not np.isnan(p)]
         return min(1.0, len(both) * min(both))
 
     @property
     def agreement(self) -> tuple[float, float]:
-        """Predicted and observed share of pairs of hidden votes that agree, a tuple of two floats."""
+        """Predicted and observed share of pairs of hidden votes that agree, as two floats."""
         weight = self.pairs[:, 2] / max(self.pairs[:, 2].sum(), 1.0)
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
@@ -110,7 +110,7 @@ def _compare(
     n_simulations: int,
     generator: np.random.Generator,
 ) -> tuple[FloatArray, float]:
-    """Return the calibration table of the first columns, and the Monte Carlo p-value of its chi-square statistic."""
+    """Return a calibration table of the first columns, and a Monte Carlo p-value of its χ²."""
     shown = predicted[:, :n_columns]
     size = len(BINS) - 1
     rows = np.arange(len(predicted))

@@ -1,4 +1,4 @@
-"""The Dirichlet crowd: the label distribution of a crowd, predicted from a prediction and a few votes."""
+"""The Dirichlet crowd: a crowd's label distribution from a prediction and a few votes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Saved:
 
 @dataclass(frozen=True, eq=False)
 class Voted:
-    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) where they are known.
+    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) if known.
 
     The scale of ordinal votes holds the position of each class, in column order.
     """
@@ -150,7 +150,7 @@ def read_voted(
 def _align(
     counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False
 ) -> FloatArray:
-    """Put rows into the order of the wanted names; names without a row get zero counts, unless all are needed."""
+    """Put rows into the order of wanted names; missing rows count zero, unless all are needed."""
     if own is None or wanted is None or own == wanted:
         names.warn_of_numbers(
             own if wanted is None else wanted if own is None else None, what, "votes", "predictions"
@@ -183,7 +183,7 @@ def _align(
 def draw_votes(
     counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator
 ) -> dict[int, FloatArray]:
-    """Draw votes of each item at random without replacement; return the first h of the same draw for each number h.
+    """Draw votes of each item without replacement; return the first h of the draw for each h.
 
     All votes are drawn of an item that has fewer.
     """
@@ -201,7 +201,7 @@ def draw_votes(
 
 
 def draw_one(counts: FloatArray, uniform: FloatArray) -> IntArray:
-    """Draw one of the votes of each item by a uniform number of its own, as the position of its class, (N,)."""
+    """Draw one vote of each item by a uniform number of its own, as the class's position, (N,)."""
     number = np.floor(uniform * counts.sum(axis=1))
     return (np.cumsum(counts, axis=1) <= number[:, None]).sum(axis=1)
 
@@ -220,7 +220,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     The model assumes that the true distribution λ of an item with prediction p is drawn from a
     mixture of Dirichlet distributions, and that the votes are drawn from λ:
 
-    $$\lambda \mid p \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
+    $$\lambda \mid p \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j}
+      + e_j\big)
       + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big).$$
 
     The first components are centred at a power of the prediction, and their strength $s_j$ depends
@@ -323,7 +324,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, predictions: Any, votes: Any = None) -> FloatArray:
-        """Predict the crowd's label distributions, (N, K): the posterior mean given the votes in hand.
+        """Predict the crowd's label distributions, (N, K): posterior means given the votes in hand.
 
         Parameters
         ----------
@@ -337,7 +338,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return predict_blocks(self.law_, voted.prediction, voted.counts)
 
     def posterior(self, predictions: Any, votes: Any = None) -> Posterior:
-        """Return the posterior distribution of the crowd of each item, a mixture of Dirichlet distributions.
+        """Return the posterior of the crowd of each item, a mixture of Dirichlet distributions.
 
         Parameters
         ----------
@@ -359,7 +360,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         n_simulations: int = 499,
         random_state: RandomState = 0,
     ) -> CrowdCheck:
-        """Test the model of the crowd with votes that are hidden from it; a small p-value is evidence against it.
+        """Test the model of the crowd with votes that are hidden from it.
+
+        A small p-value is evidence against it.
 
         For each item, a few votes stay in hand and up to two votes are hidden. The test compares
         the class of the first hidden vote with its predicted probability, and the agreement of the
@@ -399,7 +402,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
-        """Calibrate sets for items that have some votes in hand, with one threshold per number of votes.
+        """Calibrate sets for items with some votes in hand, with one threshold per number of votes.
 
         ``method="panel"`` draws h votes of each calibration item at random, computes the prediction
         from these votes, and scores it against the distribution of the other votes. New items with
@@ -508,7 +511,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
 def enough_votes(
     voted: Voted, most: int, min_votes: int | None, name: str, method: str = "panel"
 ) -> tuple[IntArray, int]:
-    """Return the items with enough votes if so many may be in hand, and the number of votes that is enough."""
+    """Return items with enough votes if so many may be in hand, and how many votes are enough."""
     spare = HELD_BACK if method == "panel" else 0
     largest = int(voted.n_votes.max(initial=0))
     needed = (

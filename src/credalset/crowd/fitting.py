@@ -36,7 +36,7 @@ FARTHEST = 6.0  # bound of parameters, in standard deviations of the prior
 def initial_law(
     prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int
 ) -> CrowdLaw:
-    """Return the law at the means of the priors, with the confusion of classes estimated from the votes."""
+    """Return the law at the means of the priors, with a confusion of classes from the votes."""
     n_classes = prediction.shape[1]
     around = np.tile([mean for mean, _ in AROUND], (n_around, 1))
     around[:, 0] = np.linspace(0.5, 3.0, n_around) if n_around > 1 else 1.5
@@ -50,7 +50,7 @@ def initial_law(
 
 
 def confusion_of(prediction: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return how often classes occur together in predictions and votes: rows sum to one, zero diagonal."""
+    """Return how often classes meet in predictions and votes; rows sum to one, zero diagonal."""
     n_classes = prediction.shape[1]
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     beside = (prediction + shares).T @ shares
@@ -107,7 +107,7 @@ def maximise(
 def fit_law(
     prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int, max_iter: int
 ) -> tuple[CrowdLaw, float]:
-    """Fit a law from two starts; return the better one with its penalised log-likelihood per item."""
+    """Fit a law from two starts; return the better one and its penalised log-likelihood."""
     start = initial_law(prediction, counts, n_around, n_consensus)
     shift = np.array([1.0, 0.0, 0.0, 0.0])
     doubtful = replace(start, around=start.around - shift, consensus=start.consensus + 1.5 * shift)
@@ -123,7 +123,7 @@ def fit_law(
 def bootstrap_laws(
     law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
 ) -> list[CrowdLaw]:
-    """Refit the law to bootstrap samples of items, which shows the uncertainty of its parameters."""
+    """Refit the law to bootstrap samples of items, to show the uncertainty of its parameters."""
     size = min(len(counts), largest_fit(prediction.shape[1]) // 2)
     chosen = generator.choice(len(counts), size, replace=False)
     items = Items(law, prediction[chosen], counts[chosen])

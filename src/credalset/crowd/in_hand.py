@@ -1,4 +1,7 @@
-"""Calibration for items with votes in hand: one threshold per number of votes, or one for a policy as a whole."""
+"""Calibration for items with votes in hand.
+
+There is one threshold per number of votes, or one for a policy as a whole.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ class CrowdCalibration(Saved):
         return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
 
     def coverage_distribution(self, alpha: float) -> CoverageDistribution:
-        """Return the distribution of the coverage over panels; needs one threshold for all items."""
+        """Return the distribution of coverage over panels; needs one threshold for all items."""
         if len(self.calibrations) > 1 or self.method == "imputed":
             raise ValueError(
                 "The distribution of the coverage is known for a panel with one number of votes "
@@ -153,7 +156,7 @@ class CrowdCalibration(Saved):
     def predict_set(
         self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None
     ) -> CredalSet:
-        """Predict credal sets for items with votes in hand; items may have different numbers of votes.
+        """Predict credal sets for items with votes in hand; numbers of votes may differ.
 
         Parameters
         ----------
@@ -239,7 +242,7 @@ class CrowdCalibration(Saved):
 def calibrate(
     score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray
 ) -> Calibration:
-    """Calibrate predictions from votes in hand, (n, K), against one or more labels of each item, (n, L, K)."""
+    """Calibrate predictions from votes in hand, (n, K), on one or more labels each, (n, L, K)."""
     if (
         score.is_ordinal
     ):  # the classes of the crowd are fixed, so that their columns cannot be reordered
@@ -255,7 +258,10 @@ def calibrate(
 
 
 def impute(law: CrowdLaw, voted: Voted, generator: np.random.Generator) -> FloatArray:
-    """Draw distributions of the crowd given all votes, (n, L, K), each draw from a different refit of the law."""
+    """Draw distributions of the crowd given all votes, (n, L, K).
+
+    Each draw is from a different refit of the law.
+    """
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
     posteriors = (

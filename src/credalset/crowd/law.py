@@ -3,7 +3,8 @@ r"""The crowd law: the distribution of crowds given a prediction, its likelihood
 Given a prediction $p$ with normalised entropy $f(p)$, the crowd's distribution is drawn from a
 mixture,
 
-$$\lambda \mid x \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
+$$\lambda \mid x \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j}
+  + e_j\big)
   + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big),$$
 
 with two kinds of parts. A part *around* the prediction has strength $s_j$, log-linear in $f$. In a
@@ -152,7 +153,7 @@ def concentrations_around(law: CrowdLaw, items: Items, part: int) -> FloatArray:
 
 
 def _around(law: CrowdLaw, items: Items, part: int) -> tuple[FloatArray, FloatArray]:
-    """Return log-likelihoods (N,) under one part around the prediction, and their gradient (N, 4)."""
+    """Return log-likelihoods (N,) under one part around the prediction, and gradients (N, 4)."""
     level, slope, log_power, log_floor = law.around[part]
     strength = np.exp(level + slope * items.sureness)
     floor = np.exp(log_floor)
@@ -172,7 +173,9 @@ def _around(law: CrowdLaw, items: Items, part: int) -> tuple[FloatArray, FloatAr
 
 
 def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any]:
-    """Return log of q_y times the likelihood of a consensus on each class, (N, K), and a function for its gradient.
+    """Return log of q_y times the likelihood of a consensus on each class, (N, K).
+
+    The second result is a function for its gradient.
 
     The function takes responsibilities (N, K) and returns Σ_y responsibility · gradient, (N, 4).
     """
@@ -207,7 +210,7 @@ def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any
 
 
 def log_likelihood(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]:
-    """Return the log-likelihood of the votes of each item (in one order), (N,), and its gradient by θ, (N, P)."""
+    """Return log-likelihoods of the votes of items (in one order), (N,), and gradients, (N, P)."""
     n_around = len(law.around)
     n_items = len(items.counts)
     around = [_around(law, items, j) for j in range(n_around)]

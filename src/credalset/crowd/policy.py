@@ -130,7 +130,9 @@ class VotingPolicy(Saved):
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> Replay:
-        """Run the policy on items whose votes are known: it gets the votes one by one in random order until it stops.
+        """Run the policy on items whose votes are known.
+
+        It gets the votes one by one in random order until it stops.
 
         Parameters
         ----------
@@ -168,7 +170,9 @@ class VotingPolicy(Saved):
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
-        """Calibrate the policy as a whole: replay it on items with many votes, and score its final predictions.
+        """Calibrate the policy as a whole.
+
+        It is replayed on items with many votes, and its final predictions are scored.
 
         The scores compare these predictions with the distributions of the votes that were held
         back. New items that go through the same policy are exchangeable with the replayed ones if
@@ -209,7 +213,7 @@ class VotingPolicy(Saved):
         n_draws: int | None = None,
         random_state: RandomState = 0,
     ) -> Forecast:
-        """Predict how many further votes the policy will ask for, by simulation from the crowd's posterior.
+        """Predict how many further votes the policy will ask for, by simulating the crowd.
 
         Parameters
         ----------
@@ -355,7 +359,10 @@ class VotingPolicy(Saved):
             )
 
     def _asks_for(self, voted: Voted) -> BoolArray:
-        """Tell whether the policy can come to these votes: it asks for the first, and for the last in some order."""
+        """Tell whether the policy can come to these votes.
+
+        It asks for the first, and for the last in some order.
+        """
         counts = voted.counts
         possible = voted.n_votes <= self.initial_votes
         for k in range(counts.shape[1]):
@@ -405,7 +412,10 @@ class VotingPolicy(Saved):
         return again
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
-        """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
+        """Probability that the lead is reached at max_votes.
+
+        The lead is taken as normal, with a variance that shrinks like 1/n.
+        """
         total = posterior.strength + 1.0
         more = self.max_votes - posterior.counts.sum(axis=1)
         left = deviation * np.sqrt(total / (total + more))

@@ -1,4 +1,4 @@
-"""The posterior distribution of a crowd given the votes in hand: a mixture of Dirichlet distributions per item."""
+"""The posterior of a crowd given the votes in hand: Dirichlet mixtures, one per item."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Posterior:
         return first, np.maximum(second - first**2, 0.0)
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
-        """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
+        """Return the lead of the first class over the second, mean and standard deviation, (N,)."""
         mean = self.mean
         units = np.eye(self.prediction.shape[1])
         top = np.argpartition(-mean, 1, axis=1)[:, :2]
@@ -94,13 +94,13 @@ class Posterior:
 
     @property
     def strength(self) -> FloatArray:
-        """Total concentration of the one Dirichlet distribution with this mean and total variance, (N,)."""
+        """Concentration of the one Dirichlet with this mean and total variance, (N,)."""
         mean, variance = self.moments
         spread = np.maximum(variance.sum(axis=1), 1e-12)
         return np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
 
     def center(self, order: str) -> FloatArray:
-        """Return the prediction that sets are centred at, (N, K); concentrations for a second-order score.
+        """Return the prediction that sets are centred at, (N, K); second-order, concentrations.
 
         The normalised power 1 + 1 / √(1 + strength) of the mean lies between the mean and the mode.
         Sets around it are narrower than around the mean and leave fewer labels open.
@@ -133,7 +133,10 @@ class Posterior:
 
     @cached_property
     def _parts(self) -> list[Any]:
-        """Of each part with concentrations α: weights w (N, C), totals A, Σ w α, Σ w α (α + 1) and the function u·α."""
+        """Return quantities of each part with concentrations α.
+
+        They are weights w (N, C), totals A, Σ w α, Σ w α (α + 1) and the function u·α.
+        """
         counts = self.counts
         n_votes = self.counts.sum(axis=1, keepdims=True)
         parts = []
@@ -185,7 +188,7 @@ def _dot(per_item: FloatArray, rows: FloatArray, u: FloatArray) -> FloatArray:
 
 
 def sample_dirichlet(concentration: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw one distribution per row (…, K); in logarithms, because small concentrations underflow."""
+    """Draw one distribution per row (…, K); in logarithms, as small concentrations underflow."""
     logs = np.log(generator.standard_gamma(concentration + 1.0))
     logs -= generator.standard_exponential(concentration.shape) / concentration
     draws = np.exp(logs - logs.max(axis=-1, keepdims=True))
@@ -201,7 +204,7 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
 def predict_blocks(
     law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str | None = None
 ) -> FloatArray:
-    """Return the centres of sets for scores of an order, or without an order posterior means, (N, K), in blocks."""
+    """Return centres of sets for scores of an order, or else posterior means, (N, K), in blocks."""
     found = np.empty_like(prediction)
     for rows in blocks(
         len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]

@@ -1,4 +1,7 @@
-"""Data sets for examples, tests and experiments: generators, and loaders of published data in a local folder."""
+"""Data sets for examples, tests and experiments: generators, and loaders of published data.
+
+Loaders read a local folder.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,9 @@ class JudgePanel:
 def make_judge_panel(
     n_items: int = 1000, *, n_judges: int = 3, n_votes: int = 5, random_state: RandomState = None
 ) -> JudgePanel:
-    """Generate pairs of answers with the probabilities of several language-model judges and the votes of people.
+    """Generate pairs of answers, probabilities of several judges, and the votes of people.
+
+    The judges are language models.
 
     Log-odds of people are normal. Those of judges have additional noise and are too large by
     different factors. The first judge is biased towards the second answer on long answers, the

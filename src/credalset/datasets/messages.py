@@ -158,7 +158,10 @@ def make_messages(
 def draw_votes(
     distributions: FloatArray, n_votes: int, n_workers: int, generator: np.random.Generator
 ) -> tuple[IntArray, AnyArray]:
-    """Draw votes of different workers on each item from distributions (N, K); return classes and workers, (N, m)."""
+    """Draw votes of different workers from distributions (N, K); return classes and workers.
+
+    Both are arrays (N, m).
+    """
     n = len(distributions)
     chosen = (generator.random((n, n_votes, 1)) > distributions.cumsum(axis=1)[:, None, :-1]).sum(
         axis=2

@@ -27,7 +27,7 @@ UNREADABLE = (
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A file is missing in the data folder; the message says where to get it and where to put it."""
+    """A file is missing in the data folder; the message says where to get and put it."""
 
 
 def data_file(name: str, data_dir: str | Path | None, source: str) -> Path:
@@ -209,7 +209,7 @@ CIFAR_CLASSES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CIFAR10H:
-    """Votes on the CIFAR-10 test images and the outputs of a classifier, in the order of the test set.
+    """Votes on the CIFAR-10 test images and outputs of a classifier, in the order of the test set.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The paper's synthetic data: a softmax model with known label distributions and simulated annotators."""
+"""The paper's synthetic data: a softmax model of known distributions, simulated annotators."""
 
 from __future__ import annotations
 

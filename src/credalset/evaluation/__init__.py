@@ -1,4 +1,4 @@
-"""Evaluation on held-out items: observed coverage, a verdict, and slices in which coverage differs."""
+"""Evaluation on held-out items: coverage, a verdict, and slices in which coverage differs."""
 
 from __future__ import annotations
 

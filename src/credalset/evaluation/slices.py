@@ -123,7 +123,7 @@ def worst_slice(
     level: float = 0.95,
     random_state: RandomState = 0,
 ) -> WorstSlice | None:
-    """Search one half of the items for the slice with the worst coverage, and measure it on the other half.
+    """Search half of the items for the slice with the worst coverage; measure it on the others.
 
     Candidates are the values of each feature, every range between its quantiles if it is numeric,
     and every combination of a candidate of one feature with one of another, if they contain at
@@ -191,7 +191,7 @@ def worst_slice(
 def _least_likely(
     masks: BoolArray, missed: BoolArray, features: list[str], share: float
 ) -> tuple[tuple[int, int], int]:
-    """Return the pair of slices, masks (S, n), whose misses are least likely, and the number of pairs.
+    """Return the pair of slices, masks (S, n), of least likely misses, and the number of pairs.
 
     A slice paired with itself is a single slice; other pairs are of different features.
     """
@@ -247,7 +247,7 @@ def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
 
 
 def _edges(values: AnyArray, n_bins: int) -> FloatArray:
-    """Return the lower edges of bins of equal counts without the first; equal values are in one bin."""
+    """Return the lower edges of equal-count bins without the first; equal values are in one bin."""
     n = len(values)
     starts = np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))]
     return np.unique(starts)[1:].astype(np.float64)

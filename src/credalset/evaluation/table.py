@@ -154,7 +154,10 @@ class Source:
         )
 
     def tested(self, labels: FloatArray, n_votes: FloatArray | None) -> tuple[FloatArray, str]:
-        """Return the labels (N, K), NaN for items with fewer votes in all than the guarantee is for, and a note."""
+        """Return the labels (N, K), and a note.
+
+        Labels are NaN for items with fewer votes in all than the guarantee is for.
+        """
         if self.in_hand is None or self.set_aside is None or n_votes is None:
             return labels, ""
         total = labels * n_votes[:, None] + self.set_aside
@@ -184,7 +187,9 @@ HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_w
 
 
 class Evaluation(Rows):
-    """List of dictionaries, one per score and level, that prints as a table; ``pandas.DataFrame(rows)`` works.
+    """List of dictionaries, one per score and level, that prints as a table.
+
+    ``pandas.DataFrame(rows)`` works.
 
     The columns are:
 
@@ -227,7 +232,7 @@ class Evaluation(Rows):
 
     @property
     def passed(self) -> bool:
-        """Whether coverage is never too low, no item was used before, and at least one level was tested."""
+        """Whether coverage is never too low, no item was used before, and a level was tested."""
         return all(v.passed for v in self.verdicts) and any(
             v.status != "not tested" for v in self.verdicts
         )
@@ -269,7 +274,7 @@ class Evaluation(Rows):
         return "\n\n".join(filter(None, parts))
 
     def headlines(self) -> list[str]:
-        """Return the lines above the table: items that test nothing, and sets that are not informative."""
+        """Return the lines above the table: items that test nothing, sets that do not inform."""
         lines = [
             f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested
         ]
@@ -319,11 +324,13 @@ def evaluate(
     volume: bool = False,
     votes_in_hand: Any = None,
 ) -> Evaluation:
-    """Measure coverage and size of sets on labelled items that were used neither for training nor for calibration.
+    """Measure coverage and size of sets on labelled items that the calibration has not seen.
+
+    They must not have been used for training either.
 
     Parameters
     ----------
-    calibration : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier, or list or dict of these
+    calibration : any calibration, ConformalCredalClassifier, or list or dict of these
         The calibration to evaluate. Several calibrations, such as one per score, are compared in
         one table.
     prediction : array of shape (N, K)
@@ -353,7 +360,8 @@ def evaluate(
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(600, random_state=0)
-    >>> made = [cs.conformalize(data.distributions[:300], data.counts[:300], score) for score in ("tv", "kl")]
+    >>> made = [cs.conformalize(data.distributions[:300], data.counts[:300], score)
+    ...         for score in ("tv", "kl")]
     >>> rows = cs.evaluate(made, data.distributions[300:], data.counts[300:], alpha=0.1)
     >>> [(row["score"], row["verdict"], row["informative"]) for row in rows]
     [('tv', 'valid', True), ('kl', 'valid', True)]
@@ -396,7 +404,10 @@ def assess(
     volume: bool = False,
     left_out: str = "",
 ) -> tuple[dict[str, Any], Verdict]:
-    """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
+    """Return the row and the verdict of sets at one level, on label distributions (N, K).
+
+    Rows without a label are NaN.
+    """
     voted = ~np.isnan(labels).any(axis=1)
     sets = sets[voted] if voted.any() else sets  # all columns are about the same items
     covered = sets.contains(labels[voted]) if voted.any() else np.zeros(0, dtype=bool)
@@ -442,7 +453,7 @@ def assess(
 def _of_groups(
     source: Source, sets: CredalSet, labels: FloatArray, row: dict[str, Any], used: str
 ) -> list[dict[str, Any]]:
-    """Return a row per group: its coverage, and a verdict if the calibration guarantees coverage within groups."""
+    """Return a row per group: its coverage, and a verdict if there is a guarantee within groups."""
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
@@ -463,7 +474,7 @@ def _of_groups(
 
 
 def numbered(calibrations: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-    """Return calibrations by the names that they have, or those of their scores, numbered if two have the same."""
+    """Return calibrations by their names or those of their scores, numbered if names repeat."""
     if isinstance(calibrations, Mapping):
         return calibrations
     names = [str(getattr(one, "calibration_", one).score.name) for one in calibrations]

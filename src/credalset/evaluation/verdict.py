@@ -87,7 +87,10 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """Result of the test of coverage: ``"valid"``, ``"undercovers"``, ``"overcovers"`` or ``"not tested"``."""
+        """Result of the test of coverage.
+
+        It is ``"valid"``, ``"undercovers"``, ``"overcovers"`` or ``"not tested"``.
+        """
         if self.used or self.untested or self.guaranteed is None or self.alpha is None:
             return "not tested"
         low, high = (self.guaranteed, 1.0 - self.alpha) if self.band is None else self.band
@@ -98,12 +101,15 @@ class Verdict:
 
     @property
     def valid(self) -> bool | None:
-        """Whether the observed coverage is not below the guarantee, up to chance; None if this was not tested."""
+        """Whether coverage is not below the guarantee, up to chance; None if not tested."""
         return None if self.status == "not tested" else self.status != "undercovers"
 
     @property
     def informative(self) -> bool | None:
-        """Whether sets exclude labels and are narrower than those of a constant prediction; None if not measured."""
+        """Whether sets exclude labels and beat a constant prediction; None if not measured.
+
+        They beat it if they are narrower than its sets.
+        """
         return None if self.width is None else not self.uninformative
 
     @property
@@ -152,7 +158,8 @@ class Verdict:
             "valid": "The sets are valid",
             "undercovers": "The sets cover too little",
             "overcovers": "The sets cover more than is guaranteed",
-            "not tested": f"Not tested: {self.used or self.untested or 'no guarantee is known for these sets'}",
+            "not tested": "Not tested: "
+            + (self.used or self.untested or "no guarantee is known for these sets"),
         }[self.status]
 
     @property
@@ -227,8 +234,8 @@ def judge(
     >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
     >>> sets = calibration.predict_set(data.distributions[500:], alpha=0.1)
     >>> print(judge(calibration, sets.contains(data.counts[500:] / 50), 0.1).sentence)
-    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that are expected of so many items \
-if the guarantee of 90% holds.
+    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that are expected
+    of so many items if the guarantee of 90% holds.
     """
     hits = np.asarray(covered, dtype=bool)
     observed = proportion(int(hits.sum()), len(hits), level)
@@ -248,13 +255,15 @@ if the guarantee of 90% holds.
 
 
 def guaranteed_coverage(calibration: Any, alpha: float) -> float:
-    """Return the coverage that a calibration guarantees at a level: 1 − α, or the bound of a cross-conformal one."""
+    """Return the coverage guaranteed at a level: 1 − α, or the bound of a cross-conformal one."""
     bound = getattr(calibration, "guaranteed_coverage", None)
     return 1.0 - as_probability(alpha, "alpha") if bound is None else float(bound(alpha))
 
 
 def items_used(source: Any, items: Any) -> str:
-    """Return a text that items of these names were used for training or calibration; empty if they were not.
+    """Return a text that items of these names were used before; empty if they were not.
+
+    Uses are training and calibration.
 
     Parameters
     ----------
@@ -282,7 +291,7 @@ def items_used(source: Any, items: Any) -> str:
 
 
 def names_used(source: Any) -> dict[str, set[str]]:
-    """Return the names of the items that trained and calibrated a model, as far as they are known."""
+    """Return the names of items that trained and calibrated a model, as far as they are known."""
     trained = getattr(getattr(source, "crowd", source), "items_", None)
     known = {
         "training": trained,
@@ -299,7 +308,9 @@ def coverage_band(
     groups: Sequence[Any] | None = None,
     level: float = LEVEL,
 ) -> tuple[float, float] | None:
-    """Return the band in which the covered share of n new items lies with probability ``level`` if the guarantee holds.
+    """Return the band of the covered share of n new items if the guarantee holds.
+
+    The share lies in it with probability ``level``.
 
     Parameters
     ----------
@@ -365,7 +376,9 @@ def _sum(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
-    """Return the width of the sets of a constant prediction, the mean of the labels (n, K), that cover 1 − α of them.
+    """Return the width of the sets of a constant prediction that cover 1 − α of the labels.
+
+    The prediction is the mean of the labels (n, K).
 
     For a second-order score the constant is the Dirichlet with the mean and the summed variance of
     the labels. The result is None for a score that takes predictions of another kind.

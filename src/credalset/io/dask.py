@@ -199,7 +199,10 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
 
 
 def _is_finished(part: Part, job: str) -> bool:
-    """Tell whether an earlier run of the job finished a part, from the same rows, and nothing happened to it since."""
+    """Tell whether an earlier run of the job finished a part, and nothing happened to it since.
+
+    The part must come from the same rows.
+    """
     try:
         record = _read_record(part)
         is_whole = record["job"] == job and _digest_of_file(part.target) == record["sha256"]
@@ -250,7 +253,9 @@ def _digest_of_row_group(part: Part) -> str:
 
 
 def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tuple[Scorer, str]:
-    """Write the plan, or compare it with that of the run to go on with; return a scorer that travels as a path.
+    """Write the plan, or compare it with that of the run to go on with.
+
+    Return a scorer that travels as a path.
 
     The job is the same for equal questions to equal models, whenever and wherever it runs.
     """
@@ -362,7 +367,7 @@ def _one_line(error: BaseException) -> str:
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[Any]:
-    """Context manager that starts single-threaded Dask workers on this machine and returns a client.
+    """Context manager that starts one-threaded Dask workers on this machine and returns a client.
 
     The workers listen on the loopback interface only, use TLS credentials that are created for this
     run, and have no dashboard, so that other users of the machine cannot connect.

@@ -1,4 +1,6 @@
-"""Fitted estimators in saved folders: parameters and arrays, or skops for types that the caller must trust.
+"""Fitted estimators in saved folders: parameters and arrays, or skops for trusted types.
+
+The caller says which types to trust.
 
 Credalset's own estimators and a short list of scikit-learn's (linear models, TF-IDF, pipelines) are
 written by their attributes and checked when they are read. Every other type goes through skops and
@@ -171,7 +173,7 @@ def _check_own(estimator: Any, state: dict[str, Any]) -> None:
 
 
 def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
-    """Refuse estimators inside another that do not predict, or differ from it in classes or features."""
+    """Refuse estimators within another that do not predict, or differ in classes or features."""
     is_valid = all(any(hasattr(estimator, method) for method in PREDICTS) for estimator in inner)
     require(is_valid, "holds an estimator that does not predict.")
     features = {
@@ -196,7 +198,10 @@ def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
 
 
 def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
-    """Build a network around the weights that were saved; shapes are compared before anything is allocated."""
+    """Build a network around the weights that were saved.
+
+    Shapes are compared before anything is allocated.
+    """
     import torch
 
     estimator._check_options()
@@ -236,7 +241,7 @@ def _checked_type(name: Any) -> Any:
 
 
 def _check_sklearn(estimator: Any, state: dict[str, Any]) -> None:
-    """Fill one of scikit-learn's estimators with valid parameters and arrays that fit each other."""
+    """Fill one of scikit-learn's estimators with valid parameters and matching arrays."""
     name = type(estimator).__name__
     params = set(estimator._get_param_names())
     is_known = all(

@@ -1,4 +1,8 @@
-"""Find the files behind a path and open them: folders, patterns, archives, compression, encodings, standard input."""
+"""Find the files behind a path and open them.
+
+A path is a folder, a pattern, an archive, a file in any compression and encoding, or
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +78,10 @@ class File(NamedTuple):
 
 
 def find_files(path: str | Path) -> list[File]:
-    """Return the files that a path stands for: one, those of a folder, a pattern or an archive, or ``-`` for stdin."""
+    """Return the files that a path stands for.
+
+    One, those of a folder, a pattern or an archive, or ``-`` for stdin.
+    """
     text = os.fspath(path)
     if text == STDIN:
         return [File("standard input", STDIN)]
@@ -155,7 +162,7 @@ def _arrow_zstd(stream: Any) -> Any:
 
 
 class _Joined(io.RawIOBase):
-    """A stream of which the first bytes were read already; it owns the file under it, if one is given."""
+    """A stream whose first bytes were read already; it owns the file under it, if one is given."""
 
     def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
         super().__init__()
@@ -181,7 +188,10 @@ class _Joined(io.RawIOBase):
 
 
 def open_file(file: File) -> tuple[bytes, Any]:
-    """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
+    """Open a file, unpacked; return its first bytes and a stream of all of it.
+
+    The first bytes hold at least one whole line.
+    """
     handle = None
     if file.path == STDIN:
         stream: Any = sys.stdin.buffer
@@ -210,7 +220,7 @@ def open_file(file: File) -> tuple[bytes, Any]:
 
 
 def format_of(path: str, head: bytes | None = None) -> str:
-    """Return the format of a file's name; of one to read whose name says none, that of its first bytes.
+    """Return the format of a file's name; if the name says none, that of a file's first bytes.
 
     Examples
     --------
@@ -234,7 +244,10 @@ def format_of(path: str, head: bytes | None = None) -> str:
 def open_text(
     file: File, head: bytes, stream: Any, encoding: str | None = None
 ) -> io.TextIOWrapper:
-    """Read a stream as text: in the encoding of its byte order mark, else the one that was named, else UTF-8."""
+    """Read a stream as text.
+
+    The encoding is that of its byte order mark, else the one that was named, else UTF-8.
+    """
     if head.startswith(UTF16):
         encoding = "utf-16"
     elif head.startswith(codecs.BOM_UTF8):

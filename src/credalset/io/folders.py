@@ -1,4 +1,4 @@
-"""Folders of saved objects: a manifest with checksums of everything beside it, read without trust."""
+"""Folders of saved objects: a manifest with checksums of all files, read without trust."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}")
 
 
 def require(condition: Any, sentence: str) -> None:
-    """Raise `FileFormatError` unless a condition holds; `load` puts the path before the sentence."""
+    """Raise `FileFormatError` unless a condition holds; `load` puts the path before it."""
     if not condition:
         raise FileFormatError(sentence)
 
@@ -56,7 +56,7 @@ def write_object(
     files: dict[str, bytes],
     packages: Iterable[str] = (),
 ) -> None:
-    """Write the folder of an object, replacing an object that was saved there before and nothing else."""
+    """Write the folder of an object, replacing an object that was saved there and nothing else."""
     _refuse_foreign(target)
     if arrays:
         buffer = io.BytesIO()
@@ -90,7 +90,10 @@ def _entry(data: bytes) -> dict[str, Any]:
 
 
 def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes], str]:
-    """Read the folder of an object: its tree, arrays and files, and what to say of versions if building it fails."""
+    """Read the folder of an object: its tree, arrays and files, and a note on versions.
+
+    The note is for the case that building the object fails.
+    """
     if not folder.exists():
         whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
         found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
@@ -139,7 +142,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry.
+    """Return the SHA-256 of a manifest's contents without its own entry.
+
+    Line breaks and order do not matter.
 
     NaN and infinity, which JSON does not have, raise ValueError.
     """
@@ -202,7 +207,7 @@ def _read_array(data: bytes) -> AnyArray:
 
 
 def check_array(data: bytes) -> np.dtype[Any]:
-    """Return the type of an array in NumPy's format, whose size must be the one that its header claims."""
+    """Return the type of an array in NumPy's format; its size must be what its header says."""
     stream = io.BytesIO(data)
     require(np.lib.format.read_magic(stream) == (1, 0), "has an array of an unknown format.")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -235,7 +240,7 @@ def _refuse_foreign(target: Path) -> None:
 
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Python and of packages, those that are installed, without importing them."""
+    """Return the versions of Python and of installed packages, without importing them."""
     found = {"python": platform.python_version()}
     for package in sorted(packages):
         with suppress(metadata.PackageNotFoundError):
@@ -244,7 +249,7 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def check_versions(saved: Any) -> str:
-    """Refuse estimators of newer versions, warn of older ones; return what to add if loading fails."""
+    """Refuse estimators of newer versions, warn of older ones; return a hint for failures."""
     is_valid = isinstance(saved, dict) and all(
         isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values()
     )

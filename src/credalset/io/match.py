@@ -1,4 +1,7 @@
-"""Predictions and votes from tables, matched by the names of columns, items and classes, never by position."""
+"""Predictions and votes from tables, matched by names of columns, items and classes.
+
+They are never matched by position.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Reading(NamedTuple):
 
 
 def find_id(names: Sequence[str]) -> str:
-    """Return the column that names the items: the first of the usual names of a task that the table has."""
+    """Return the column that names the items: the first of a task's usual names in the table."""
     plain = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(names)}
     known = ["".join(filter(str.isalnum, synonym)) for synonym in SYNONYMS["task"]]
     found = [plain[name] for name in known if name in plain]
@@ -91,7 +94,8 @@ def choose_columns(
     Examples
     --------
     >>> import pyarrow as pa
-    >>> schema = pa.schema([(name, pa.float64()) for name in ("task", "probs.no", "probs.yes", "length")])
+    >>> names = ["task", "probs.no", "probs.yes", "length"]
+    >>> schema = pa.schema([(name, pa.float64()) for name in names])
     >>> choose_columns(schema, ["task"], classes=["yes", "no"])
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
@@ -191,7 +195,7 @@ class Batch:
         )
 
     def texts(self, name: str) -> list[str | None]:
-        """Return names of items, groups or labels: texts unchanged, numbers as texts, None for empty cells."""
+        """Return names of items, groups or labels: texts as is, numbers as texts, None if empty."""
         import pyarrow as pa
 
         column = self.column(name)
@@ -202,7 +206,7 @@ class Batch:
         return [text or None for text in as_texts(column)]
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
-        """Return columns, or one column of lists, as numbers (N, number of columns); texts are parsed."""
+        """Return columns, or one column of lists, as numbers (N, n_columns); texts are parsed."""
         columns = [self.column(name) for name in names]
         if len(columns) == 1 and is_list(columns[0].type):
             lengths = set(columns[0].value_lengths().to_pylist()) or {0}
@@ -299,7 +303,10 @@ class ItemTable:
         )
 
     def features(self) -> Any:
-        """Return what a model is trained on and asked about: a frame, or a series of texts, with all names."""
+        """Return what a model is trained on and asked about, with names: a frame or a series.
+
+        The series holds texts.
+        """
         pandas = need("pandas", "A model of named features")
         if self.values.ndim == 1:
             return pandas.Series(
@@ -319,7 +326,7 @@ def read_items(
     texts: bool | str | None = False,
     strict: bool = False,
 ) -> ItemTable:
-    """Read a table of items into memory, see `read_table`: predictions per class, features, or texts.
+    """Read a table of items into memory, see `read_table`: predictions, features, or texts.
 
     Parameters
     ----------
@@ -390,7 +397,10 @@ def read_items(
 
 
 def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> Reading:
-    """Leave out columns of texts of which none is a number; if no other is left, the only one is what is read."""
+    """Leave out columns of texts of which none is a number.
+
+    If no other is left, the only one is what is read.
+    """
     some = {name: batch.column(name).drop_null()[:LOOKED_AT] for name in reading.columns}
     words = [
         n
@@ -435,7 +445,7 @@ class Matched:
 def match(
     table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False
 ) -> Matched:
-    """Match items by name, and with ``by_class`` the columns of predictions with the classes of the votes.
+    """Match items by name, and with ``by_class`` prediction columns with classes of the votes.
 
     Items of the table without votes are left out, or with ``keep_unvoted`` kept with none. What
     does not match is counted and named in the notes; it is an error only if nothing is left.
@@ -491,7 +501,10 @@ def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
 
 
 def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: str) -> Table:
-    """Add a column with the counts of each item, a list in the order of the classes; items without votes have zeros."""
+    """Add a column with the counts of each item, a list in the order of the classes.
+
+    Items without votes have zeros.
+    """
     import pyarrow as pa
 
     if name in table.schema.names:

@@ -97,9 +97,11 @@ class Scorer:
     --------
     >>> import credalset as cs, pyarrow as pa
     >>> data = cs.datasets.make_synthetic(300, n_votes=20, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", classes=["a", "b", "c"])
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv",
+    ...                              classes=["a", "b", "c"])
     >>> scorer = cs.Scorer(calibration, alpha=0.1, ask=["labels", "width"])
-    >>> batch = pa.RecordBatch.from_pydict({"task": ["x1", "x2"], "a": [0.9, 0.3], "b": [0.1, 0.3], "c": [0.0, 0.4]})
+    >>> batch = pa.RecordBatch.from_pydict({"task": ["x1", "x2"], "a": [0.9, 0.3],
+    ...                                     "b": [0.1, 0.3], "c": [0.0, 0.4]})
     >>> scorer(batch).to_pydict()["labels"]
     [['a'], ['a', 'b', 'c']]
     >>> scorer.schema.names
@@ -194,7 +196,7 @@ class Scorer:
         return replace(self, _carried=pa.schema(kinds))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Predict the sets of a batch and return their properties, one row per row without missing values.
+        """Predict the sets of a batch and return their properties, one row per row of the batch.
 
         Parameters
         ----------
@@ -309,7 +311,7 @@ class Scorer:
 
 
 def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
-    """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
+    """Return groups as the calibration calls them: a table may have 1, another the text ``1``."""
     own = {str(key): key for key in calibration.groups or ()}
     return [own.get(str(group), group) for group in groups]
 

@@ -46,14 +46,15 @@ _TYPES = {
     "credalset.crowd": "DirichletCrowd VotingPolicy CrowdCalibration",
     "credalset.crowd.law": "CrowdLaw",
     "credalset.classifier": "ConformalCredalClassifier",
-    "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork IntervalNetwork",
+    "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork "
+    "IntervalNetwork",
 }
 #: classes that can be saved, and the modules that have them; noise models are known by `NOISES`
 TYPES = {name: module for module, names in _TYPES.items() for name in names.split()}
 
 
 def save(thing: Any, path: str | Path) -> None:
-    """Write an object to a folder, replacing an object that was saved there before and nothing else."""
+    """Write an object to a folder, replacing an object that was saved there and nothing else."""
     writer = Writer()
     tree = writer.encode(thing)
     write_object(Path(os.path.abspath(path)), tree, writer.arrays, writer.files, writer.packages)
@@ -220,7 +221,7 @@ class Writer:
 
 
 class Reader:
-    """Put objects together again from JSON values, arrays and files, of which each belongs to one place."""
+    """Put objects together again from JSON values, arrays and files; each has one owner."""
 
     def __init__(
         self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = ()
@@ -317,7 +318,9 @@ def fits(value: Any, hint: Any) -> bool:
 
     Examples
     --------
-    >>> fits(1, float | None), fits(True, int), fits(("a", 1), tuple[str, ...]), fits("x", Literal["x", "y"])
+    >>> fits(1, float | None), fits(True, int)
+    (True, False)
+    >>> fits(("a", 1), tuple[str, ...]), fits("x", Literal["x", "y"])
     (True, False, False, True)
     """
     origin = get_origin(hint)
@@ -360,7 +363,10 @@ def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def find_type(name: str) -> Any:
-    """Return the class of the list `TYPES` that has this name, or the noise model, or what one fits; else None."""
+    """Return the class of the list `TYPES` with this name, the noise model, or a fitted one.
+
+    Return None if there is none.
+    """
     if name in TYPES:
         return getattr(import_module(TYPES[name]), name, None)
     models = {model.__name__: model for model in NOISES.values()}

@@ -1,4 +1,6 @@
-"""One reader and one writer for every table: CSV, TSV, JSON Lines, JSON, Parquet and Arrow, compressed or not.
+"""One reader and one writer for every table.
+
+Formats are CSV, TSV, JSON Lines, JSON, Parquet and Arrow, compressed or not.
 
 In text files every cell is the text that stands there: ``007``, ``1.10`` and ``NA`` are names, and
 only the empty cell is missing. Consumers parse the columns that must be numbers. Tables are read
@@ -63,7 +65,7 @@ class Table(NamedTuple):
 
 
 def read_table(path: str | Path) -> Table:
-    r"""Open a file, a folder, a pattern, an archive or standard input (``-``) as a stream of record batches.
+    r"""Open files, a folder, pattern, archive or standard input (``-``) as record batches.
 
     The format is that of the name, else that of the first bytes. Cells of text files are texts, and
     empty cells are null. Objects in columns become columns of their own: ``{"probs": {"a": 0.2}}``
@@ -129,7 +131,7 @@ def read_records(
 
 
 def _labels(metadata: dict[bytes, bytes] | None) -> dict[str, float | None]:
-    """Return the labels that `write_votes` noted, in their order, with their positions on a scale or None."""
+    """Return labels noted by `write_votes`, in order, with positions on a scale or None."""
     return json.loads((metadata or {}).get(LABELS.encode(), b"{}"))
 
 
@@ -137,7 +139,10 @@ Opened = tuple[str, bytes, Any]
 
 
 def _open(file: File) -> Opened:
-    """Return the format of a file, its first bytes and a stream; of Parquet, which Arrow opens, the format only."""
+    """Return the format of a file, its first bytes and a stream; of Parquet the format only.
+
+    Arrow opens Parquet files itself.
+    """
     if FORMATS.get(Path(file.path).suffix.lower()) == "parquet" and file.member is None:
         return "parquet", b"", None
     head, stream = open_file(file)
@@ -228,7 +233,7 @@ def _header(start: str, delimiter: str) -> list[str]:
 
 
 def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
-    """Yield the objects of JSON Lines, of an array, of an object of records by id, or of documents in a row."""
+    """Yield the objects of JSON Lines or an array, by id of an object, or documents in a row."""
     found = _values(file, text)
     every = list(islice(found, 2))
     if len(every) == 1 and isinstance(every[0], list):
@@ -251,7 +256,7 @@ def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
 
 
 def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
-    """Yield a document per line; from the first line that is none, documents that go over several lines."""
+    """Yield a document per line; from the first line that is none, documents over several lines."""
     for number, line in enumerate(text, 1):
         with suppress(json.JSONDecodeError):
             yield from [DECODER.decode(line)] if line.strip() else []
@@ -419,7 +424,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def as_texts(column: Any) -> list[str | None]:
-    """Return cells as texts, as `read_records` and CSV files of pandas have them: 1.0, of which Arrow makes 1."""
+    """Return cells as texts as `read_records` has them, and pandas in CSV: Arrow makes 1.0 a 1."""
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
@@ -467,7 +472,7 @@ def _write_table(table: pa.Table, path: str) -> None:
 
 
 def read_votes(path: str | Path) -> Annotations:
-    """Read votes from a long table as `write_votes` writes it: task, worker, label, and time where it is known.
+    """Read votes from a long table of `write_votes`: task, worker, label, and time if known.
 
     Exports of annotation tools, and tables whose columns have other names, are for
     `Annotations.read`.

@@ -37,7 +37,7 @@ def envelopes(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the smallest and largest probability of every class as bars, for one or several sets side by side.
+    """Draw the smallest and largest probability of every class as bars, for several sets.
 
     A set is smaller than the box of these intervals, because its probabilities sum to one.
 
@@ -99,7 +99,7 @@ def envelopes(
 def _draw_envelopes(
     ax: Axes, sets: CredalSet, entries: list[str], marks: Sequence[style.Mark], prediction: bool
 ) -> float:
-    """Draw bars and marks, and note empty sets in the entries of the legend; return the highest probability."""
+    """Draw bars and marks, and note empty sets in the legend; return the highest probability."""
     n = len(sets)
     k = sets.n_classes
     lower, upper = sets.envelope()
@@ -157,7 +157,9 @@ def violins(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the distribution of a result over repetitions: a violin, every run as a dot, and the mean as a line.
+    """Draw the distribution of a result over repetitions.
+
+    Drawn are a violin, every run as a dot, and the mean as a line.
 
     If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal
     coverage 1 − α.
@@ -186,7 +188,8 @@ def violins(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> rows = [{"score": s, "alpha": 0.1, "coverage": 0.9 + 0.01 * i} for s in ("tv", "kl") for i in range(-3, 4)]
+    >>> rows = [{"score": s, "alpha": 0.1, "coverage": 0.9 + 0.01 * i}
+    ...         for s in ("tv", "kl") for i in range(-3, 4)]
     >>> ax = violins(rows, ax=Figure().subplots())
     >>> [tick.get_text() for tick in ax.get_xticklabels()]
     ['tv', 'kl']
@@ -274,7 +277,7 @@ def _violin_legend(
 
 
 def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
-    """Return columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
+    """Return columns of a data frame (pandas, polars, pyarrow), a mapping, or rows of mappings."""
     table = results
     if not isinstance(results, Mapping) and not hasattr(results, "columns"):
         rows = (

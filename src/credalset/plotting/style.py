@@ -59,7 +59,7 @@ def colors(n: int) -> list[Any]:
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
-    """Return options of ``plot`` for a kind of mark; small marks have no white rim, which would hide them."""
+    """Return options of ``plot`` for a mark; a white rim would hide a small one."""
     options = MARK | dict(look) | ({} if size is None else {"markersize": size})
     if options["markersize"] < 3.5 and options["markeredgecolor"] == "white":
         options["markeredgewidth"] = 0.0
@@ -81,7 +81,7 @@ def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> 
 
 
 def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None) -> None:
-    """Check for a batch of at least one set, over a given number of classes if the plot needs it."""
+    """Check for a batch of at least one set, over a given number of classes if needed."""
     if not isinstance(sets, CredalSet):
         raise TypeError(
             f"{name} must be a CredalSet, but is a {type(sets).__name__}. Use "
@@ -145,7 +145,7 @@ def class_names(classes: Sequence[Any] | None, sets: CredalSet) -> list[str]:
 
 
 def legend_entries(ax: Axes, first: Sequence[str] = ()) -> dict[str, Any]:
-    """Return entries of the legend without repetition: the names given first, then other sets, then marks."""
+    """Return legend entries without repetition: the given names, then other sets, then marks."""
     rank = {label: i for i, label in enumerate(first)}
     handles, labels = ax.get_legend_handles_labels()
     pairs = zip(labels, handles, strict=True)
@@ -155,7 +155,7 @@ def legend_entries(ax: Axes, first: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[str] = ()) -> None:
-    """Add a legend above or below axes, in as many columns as fit; a new figure is made higher for it."""
+    """Add a legend above or below axes, in as many columns as fit; new figures grow by it."""
     entries = legend_entries(ax, first)
     figure = ax.get_figure(root=True)
     if not entries or figure is None:

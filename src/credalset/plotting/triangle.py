@@ -1,4 +1,4 @@
-"""Credal sets over three classes in the triangle of distributions, and Dirichlet densities over it."""
+"""Credal sets over three classes in the triangle of distributions, and Dirichlet densities."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _predictions(sets: CredalSet) -> list[style.Mark]:
 def draw_simplex(
     ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL
 ) -> None:
-    """Prepare axes: the triangle with a light grid and the names of its corners, unless it is there already."""
+    """Prepare axes: a triangle with a light grid and named corners, unless it is there."""
     if any(patch.get_gid() == SIMPLEX for patch in ax.patches):
         return
     for ends in to_plane(grid_lines()):
@@ -147,7 +147,7 @@ def draw_simplex(
 
 
 def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> list[str]:
-    """Draw sets from the largest on and write how many are empty; return the entries of the legend in order."""
+    """Draw sets from the largest on, write how many are empty; return legend entries in order."""
     shapes = [outline(sets)] if len(sets) == 1 else outlines(sets, TOLERANCE)
     sizes = [area(loops) for loops in shapes]
     alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
@@ -278,7 +278,9 @@ def ternary_grid(
     legend: bool = True,
     figure: Figure | None = None,
 ) -> AnyArray:
-    """Draw the sets of several scores for the same items as a grid of triangles, with the size of each set below it.
+    """Draw sets of several scores for the same items as a grid of triangles.
+
+    The size of each set is written below it.
 
     Second-order predictions are drawn with the contours of their density.
 
@@ -311,7 +313,8 @@ def ternary_grid(
     >>> from matplotlib.figure import Figure
     >>> from credalset.scores import InnerProduct, TotalVariation
     >>> prediction = [[0.5, 0.3, 0.2], [0.8, 0.1, 0.1]]
-    >>> columns = {"TV": TotalVariation().region(prediction, 0.2), "Inner": InnerProduct().region(prediction, 0.6)}
+    >>> columns = {"TV": TotalVariation().region(prediction, 0.2),
+    ...            "Inner": InnerProduct().region(prediction, 0.6)}
     >>> ternary_grid(columns, row_labels=["first", "second"], figure=Figure()).shape
     (2, 2)
     """

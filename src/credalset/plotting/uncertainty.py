@@ -29,7 +29,7 @@ def uncertainty_map(
     color_label: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot epistemic against aleatoric uncertainty of sets, with lines of constant total uncertainty.
+    """Plot epistemic against aleatoric uncertainty of sets, with lines of equal total uncertainty.
 
     Aleatoric uncertainty is the smallest entropy in a set, total uncertainty is the largest, and
     epistemic uncertainty is their difference. Empty sets are left out, and their number is written

@@ -96,7 +96,7 @@ def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
 
 
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Record (reset) or check the number and names of the features, or the name of a column of texts.
+    """Record (reset) or check the number and names of the features, or the name of a text column.
 
     The inner estimator checks everything else.
     """
@@ -131,7 +131,7 @@ SMALLEST_PROBABILITY = float(
 
 
 class SoftScoring:
-    """Mixin that gives an estimator with ``predict_proba`` the methods ``predict`` and ``score``."""
+    """Mixin that gives estimators with ``predict_proba`` the methods ``predict`` and ``score``."""
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class of each item.
@@ -150,7 +150,9 @@ class SoftScoring:
         return np.asarray(self.classes_[best]) if hasattr(self, "classes_") else best
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        r"""Return minus the mean soft cross-entropy, $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$, in nats.
+        r"""Return minus the mean soft cross-entropy in nats.
+
+        It is $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$.
 
         Greater is better; ``GridSearchCV`` and ``cross_val_score`` maximise it by default. The
         value depends on the predicted distributions, not on the calibration.

@@ -108,7 +108,7 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
 
 
 def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Checked:
-    """Return validated predictions of the kind that a score needs, with the names of the items of X.
+    """Return validated predictions of the kind a score needs, with the names of the items of X.
 
     The columns are put into the order of the classes, if the estimator has the same ones in
     ``classes_``.
@@ -130,7 +130,10 @@ def estimator_classes(estimator: Any) -> Names | None:
 
 
 def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:
-    """Return predictions of the first method in ``score.prediction_methods`` that the estimator has, and its name."""
+    """Return predictions of the first prediction method that the estimator has, and its name.
+
+    The methods are those of ``score.prediction_methods``.
+    """
     found = {method: _find_method(estimator, method) for method in score.prediction_methods}
     method, predict = next(((m, p) for m, p in found.items() if p is not None), ("", None))
     if predict is None:
@@ -155,7 +158,7 @@ def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str
 
 
 def _parts(estimator: Any) -> list[Any]:
-    """Return an estimator and those inside: the last step of a pipeline, a frozen one, the best of a search."""
+    """Return an estimator and those inside: a pipeline's last step, a frozen one, a best one."""
     parts = [estimator]
     while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
         is_pipeline = isinstance(outer, Pipeline)
@@ -168,7 +171,7 @@ def _parts(estimator: Any) -> list[Any]:
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
-    """Find a method, also inside pipelines and searches, which only have the methods of scikit-learn."""
+    """Find a method, also inside pipelines and searches, which only have scikit-learn's own."""
     if isinstance(estimator, BaseSearchCV) and not hasattr(estimator, method):
         return _find_method(getattr(estimator, "best_estimator_", estimator.estimator), method)
     if (

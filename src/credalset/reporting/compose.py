@@ -124,7 +124,9 @@ def report(
     title: str = "Credal set report",
     _command: str = "cs.report",
 ) -> Report:
-    """Write an HTML page that shows whether sets are valid and informative, where annotators disagree, and what to do.
+    """Write an HTML page that shows whether sets are valid and informative, and what to do.
+
+    It also shows where annotators disagree.
 
     Parameters
     ----------
@@ -273,7 +275,7 @@ def _measure(
 
 
 def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[bool]:
-    """Tell which slices stay below the guarantee with intervals that hold for all slices at once (Bonferroni)."""
+    """Tell which slices stay below the guarantee, by intervals that hold at once (Bonferroni)."""
     if alpha is None:
         return [False] * len(slices)
     strict = 1.0 - (1.0 - level) / max(len(slices), 1)
@@ -319,7 +321,7 @@ def _page(
 
 
 def _draw(sets: CredalSet, rows: IntArray, drawn: dict[int, str]) -> None:
-    """Add the outlines that are missing; of sets that have to be traced one by one, the first few."""
+    """Add the outlines that are missing; of sets traced one by one, the first few."""
     new = [row for row in rows.tolist() if row not in drawn]
     try:
         loops = outlines(sets[np.array(new, dtype=np.int64)], OUTLINE_TOLERANCE)

@@ -184,7 +184,7 @@ def curve(
 
 
 def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
-    """One row of a table of coverages: interval, value and guarantee on a line from ``least`` to 1."""
+    """One row of a table of coverages: interval, value, guarantee on a line from ``least`` to 1."""
     frame = Frame((least, 1.0), (0.0, 1.0), left=4, width=152, top=1, height=16)
     parts = [f'<path class="line" d="M{frame.at(least, 0.5)}H{frame.across(1.0):.1f}"/>']
     if guaranteed is not None and guaranteed >= least:
@@ -209,7 +209,7 @@ def map_frame(queue: Queue) -> Frame:
 
 
 def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
-    """Draw a mark per item at its point (N, 2) of the figure, by action; settled items lie below the others."""
+    """Draw a mark per item at its point (N, 2), by action; settled items lie below the others."""
     parts = []
     for action in reversed(ACTIONS):
         mine = rows[(queue.action[rows] == action) & np.isfinite(points[rows]).all(axis=1)]
@@ -309,7 +309,7 @@ def bars(
     most: int = 12,
     name: str = "",
 ) -> str:
-    """Envelopes of classes with the prediction and the share of votes; of many classes the likeliest ones."""
+    """Envelopes of classes, prediction and share of votes; of many classes the likeliest ones."""
     rows = np.arange(len(classes))
     if len(rows) > most:
         rows = np.sort(

@@ -191,7 +191,7 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
 
 
 def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the features that were given: slices, and the columns of groups for conditional calibration."""
+    """Return the features that were given: slices, and group columns of the calibration."""
     if groups is None or np.ndim(groups) != 2:
         return {} if slices is None else dict(slices)
     table = np.asarray(groups)
@@ -292,7 +292,9 @@ def safe_link(value: Any) -> str:
 
     Examples
     --------
-    >>> safe_link("https://example.org/1.jpg"), safe_link("img/1.jpg"), safe_link("java\tscript:alert(1)")
+    >>> safe_link("https://example.org/1.jpg"), safe_link("img/1.jpg")
+    ('https://example.org/1.jpg', 'img/1.jpg')
+    >>> safe_link("java\tscript:alert(1)")
     ('https://example.org/1.jpg', 'img/1.jpg', '')
     """
     text = "".join(
@@ -307,7 +309,7 @@ def safe_link(value: Any) -> str:
 
 
 def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> IntArray:
-    """Return the rows that a page shows, in the order of the queue: all, or a sample of at most ``limit``.
+    """Return the rows of a page in the order of the queue: all, or a sample of ``limit``.
 
     The first hundred of each action but "settled" are always shown; the rest is drawn at random
     within each stratum, in proportion to its size.

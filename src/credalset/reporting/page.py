@@ -1,4 +1,4 @@
-"""From items and results to HTML: the facts of the template, the data of its script, and the origin of the page."""
+"""From items and results to HTML: facts of the template, data of its script, and origin."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ ADVICE = {
     "re-annotate": "Ask for more votes, which show whether people agree.",
     "escalate": "Let a person decide.",
     "ambiguous": "Keep the distribution as the label. More votes will not change it much.",
-    "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
+    "settled": "Nothing to do: one label is the most probable one "
+    "for every distribution in the set.",
 }
 COVERS = {
-    "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as "
+    "recorded": "The label distribution of a new item as it would be recorded: "
+    "the shares of the votes of as "
     "many annotators as the calibration items had. Nothing is guaranteed about what very many "
     "votes would show.",
     "further": "The distribution of the votes of a new item that are not in hand.",
-    "true": "The true label distribution of a new item: the shares that very many votes would show.",
+    "true": "The true label distribution of a new item: shares that very many votes would show.",
 }
 COVERED = ("no", "yes", "not known")
 
@@ -261,7 +263,7 @@ def _actions(items: Items) -> list[dict[str, Any]]:
 
 
 def _envelopes(items: Items) -> str | None:
-    """Draw the mean envelopes of the classes, unless there are three and a triangle shows the sets."""
+    """Draw the mean envelopes of the classes, unless a triangle shows three of them."""
     full = np.isfinite(items.width)
     there = items.shown_votes.there
     if items.sets.n_classes == 3 or not full.any():
@@ -340,7 +342,7 @@ def script_data(
     paths: Sequence[str] | None,
     frame: figures.Frame,
 ) -> str:
-    """Return the items as JSON columns for the script; numbers are whole steps, −1 where there is none."""
+    """Return the items as JSON columns for the script; numbers are whole steps, −1 for none."""
     queue = items.queue
     votes = items.shown_votes
     reasons = list(dict.fromkeys(queue.reason.tolist()))
@@ -415,7 +417,8 @@ def provenance(source: Any, items: Items, command: str) -> dict[str, str]:
         "made by": command,
         "from": repr(calibration),
         "written": when.strftime("%Y-%m-%d %H:%M UTC"),
-        "versions": f"credalset {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
+        "versions": f"credalset {__version__}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, "
         f"SciPy {scipy.__version__}",
         "sha256 of the predictions": _checksum(items.sets.center),
         "sha256 of the votes": _checksum(votes),

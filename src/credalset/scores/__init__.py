@@ -1,4 +1,7 @@
-"""Nonconformity scores, each with the region it induces. A new score is one file here, and one line below."""
+"""Nonconformity scores, each with the region it induces.
+
+A new score is one file here, and one line below.
+"""
 
 from __future__ import annotations
 

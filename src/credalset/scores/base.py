@@ -80,7 +80,10 @@ class Score(ABC):
         return None
 
     def on_scale(self, positions: Sequence[float] | None) -> Score:
-        """Return the score for classes at these positions; a score that has its own positions, or needs none, as is."""
+        """Return the score for classes at these positions.
+
+        A score that has its own positions, or needs none, is returned as is.
+        """
         return self
 
     def region(self, prediction: ArrayLike, threshold: ArrayLike) -> CredalSet:
@@ -108,14 +111,16 @@ class Score(ABC):
 
     @abstractmethod
     def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """Compute f on arrays (…, K) of valid predictions and distributions that broadcast against each other: (…).
+        """Compute f on arrays (…, K) of valid predictions and distributions.
+
+        The arrays broadcast against each other, to (…).
 
         The result must not be NaN; ``+inf`` is legal. Use elementwise operations and sums over the
         last axis, so that ties are exact (see `evaluate_pairs`). Floating-point warnings are off.
         """
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
-        """Return the regions of valid predictions at thresholds (N,): by default the level sets of the formula.
+        """Return regions of valid predictions at thresholds (N,), by default level sets.
 
         The radius is negative where a region is empty and ``+inf`` where it is the whole simplex.
         """
@@ -127,7 +132,7 @@ class Score(ABC):
         return LevelSet.build(self, prediction, threshold)
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
-        """Return, per row, a distribution with the smallest possible score: by default the prediction."""
+        """Return, per row, a distribution of smallest score: by default the prediction."""
         if self.order == "first" and not isinstance(prediction, PredictionBatch):
             return np.asarray(prediction)
         raise NotImplementedError(
@@ -136,7 +141,7 @@ class Score(ABC):
         )
 
     def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """Score each valid distribution (N, K) against the valid prediction in the same row, (N,)."""
+        """Score each valid distribution (N, K) against the prediction in the same row, (N,)."""
 
         def one_block(rows: slice) -> FloatArray:
             return self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
@@ -154,7 +159,9 @@ class Score(ABC):
         return scores
 
     def evaluate_pairs(self, prediction: Prediction, points: FloatArray) -> FloatArray:
-        """Score valid distributions (N, M, K), or (1, M, K) for all, against each of N valid predictions: (N, M).
+        """Score valid distributions (N, M, K) against each of N valid predictions: (N, M).
+
+        Distributions (1, M, K) are the same for all predictions.
 
         The formula gets Fortran-ordered arrays, for which NumPy adds one class after the other. A
         score then depends neither on its batch nor on the memory layout of the input: equal inputs
@@ -224,7 +231,7 @@ class Score(ABC):
     # --- used by noise models, label sets and cross-conformal calibration ---
 
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
-        """Return per row the largest score over {λ : λ ≥ lower}, or an upper bound of it; no checks.
+        """Return per row the largest score over {λ : λ ≥ lower}, or an upper bound; no checks.
 
         That set is a simplex with K corners, and a convex score attains its maximum at one of them.
         """
@@ -243,17 +250,17 @@ class Score(ABC):
         return largest
 
     def largest_score(self, prediction: Prediction) -> FloatArray:
-        """Return per prediction the largest score of any distribution, or an upper bound of it; no checks."""
+        """Return the largest score of any distribution per prediction, or a bound; no checks."""
         return self.largest_above(
             prediction, np.zeros((len(prediction), self.n_classes(prediction)))
         )
 
     def lipschitz(self, n_classes: int) -> float | None:
-        """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x, None if it is unknown."""
+        """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every x, None if unknown."""
         return None
 
     def label_scores(self, prediction: Prediction) -> FloatArray:
-        """Return the score of each label, (N, K), that is of its one-hot distribution; no checks."""
+        """Return the score of each label, (N, K), i.e. of its one-hot distribution; no checks."""
         n_classes = self.n_classes(prediction)
 
         def one_block(rows: slice) -> FloatArray:
@@ -262,7 +269,7 @@ class Score(ABC):
         return np.asarray(gather_blocks(one_block, len(prediction), n_classes**2))
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
-        """Return estimates whose mean over votes drawn from λ is at least f(x, λ) for every λ; None if unknown.
+        """Return estimates with mean at least f(x, λ) over votes drawn from λ; None if unknown.
 
         They may be negative and are at most `largest_score`. The closer the mean is to f, the
         better.
@@ -270,17 +277,20 @@ class Score(ABC):
         return None
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
-        """Return one prediction per item that is close to those of several models: by default their mean."""
+        """Return one prediction per item close to those of several models: by default, the mean."""
         return np.mean(models, axis=0)
 
     def enclosing_threshold(
         self, model: Prediction, center: Prediction, threshold: FloatArray
     ) -> FloatArray:
-        r"""Return t with $\{f(model, \cdot) \le threshold\} \subseteq \{f(center, \cdot) \le t\}$, broadcast."""
+        r"""Return a threshold at which the centre's set contains the model's, by broadcasting.
+
+        It is t with $\{f(model, \cdot) \le threshold\} \subseteq \{f(center, \cdot) \le t\}$.
+        """
         return threshold + self.largest_gap(model, center)
 
     def largest_gap(self, model: Prediction, center: Prediction) -> FloatArray:
-        """Return sup over λ of f(center, λ) − f(model, λ), (N,): for a metric the distance of the two."""
+        """Return sup over λ of f(center, λ) − f(model, λ), (N,): a metric's distance of the two."""
         if not self.is_metric:
             raise NotImplementedError(
                 f"score {self.name!r} is not a metric and does not define largest_gap."

@@ -35,7 +35,9 @@ DESCENTS = 2  # steps from each start toward a member of small entropy
 @register_score
 @dataclass(frozen=True)
 class Brier(Score):
-    r"""Weighted squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$, between 0 and 2 without weights.
+    r"""Weighted squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$.
+
+    It is between 0 and 2 without weights.
 
     For votes drawn from λ, the expected Brier score of the prediction is f plus a term that depends
     on λ only (Brier, 1950, Monthly Weather Review 78). For items with at least two votes, f has an
@@ -95,7 +97,9 @@ class Brier(Score):
         return BrierBall(prediction, threshold, tuple(self.of_classes(prediction.shape[1])))
 
     def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
-        r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, with mean f from two votes on.
+        r"""Return an estimate of f from votes, with mean f from two votes on.
+
+        It is $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$.
 
         A single vote has no unbiased estimate of $\lambda_k^2$; the result is the score of the
         vote, whose mean is larger than f by Jensen's inequality.
@@ -107,7 +111,10 @@ class Brier(Score):
         return np.asarray((pairs - 2.0 * prediction * share + prediction**2) @ weights)
 
     def lipschitz(self, n_classes: int) -> float:
-        """Return twice the two largest weights: f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k)."""
+        """Return twice the two largest weights.
+
+        It holds that f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k).
+        """
         return 2.0 * float(np.sort(self.of_classes(n_classes))[-2:].sum())
 
     def enclosing_threshold(
@@ -148,7 +155,7 @@ class BrierBall(Geometry):
         return (utility * point).sum(axis=1), point
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """Return smallest probabilities, where the others share the mass as 1 / v, and largest, see `Gains`."""
+        """Return smallest probabilities if others share mass as 1 / v, and largest; see `Gains`."""
         v = np.array(self.weights)
         room = 1.0 / v
         lower = self.center - np.sqrt(self.radius[:, None] / (v + 1.0 / (room.sum() - room)))
@@ -188,7 +195,10 @@ class BrierBall(Geometry):
         return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
     def _smallest_found(self, top: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest entropy of a few members, and its member, by minimising linearisations of the entropy."""
+        """Return the smallest entropy of a few members, and its member.
+
+        They come from minimising linearisations of the entropy.
+        """
         found = np.full(len(self), np.inf)
         member = self.center
         for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
@@ -207,7 +217,10 @@ class BrierBall(Geometry):
         return np.asarray(self.weights[0] * pooled_spread(self.center))
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        """Return the distance to the surface, as the root of f is linear along a ray, or to the edge of the simplex."""
+        """Return the distance to the surface or the edge of the simplex.
+
+        The root of f is linear along a ray.
+        """
         speed = np.sqrt(directions**2 @ np.array(self.weights))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.minimum(
@@ -292,7 +305,9 @@ class Gains(NamedTuple):
     def within(
         self, radius: FloatArray, room: FloatArray, price: FloatArray, most: int | IntArray
     ) -> FloatArray:
-        """Return the largest gains (n, C) of sets of classes with Σ 1 / v = ``room``, each of the price ``price``.
+        """Return the largest gains (n, C) of sets of classes with Σ 1 / v = ``room``.
+
+        Each set has the price ``price``.
 
         At most ``most`` classes are at zero. The cost rises with b, which is found by binary search
         among the prices and a quadratic equation.

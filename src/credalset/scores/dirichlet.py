@@ -47,7 +47,7 @@ def log_density_drop(concentration: FloatArray, distribution: FloatArray) -> Flo
 
 
 class DirichletScore(Score):
-    """Base of the scores whose region is a reverse-KL ball around the mode of the predicted Dirichlet."""
+    """Base of scores whose region is a reverse-KL ball around the mode of a Dirichlet."""
 
     order: ClassVar[Literal["first", "second"]] = "second"
     has_enclosing_balls: ClassVar[bool] = True
@@ -68,7 +68,7 @@ class DirichletScore(Score):
         return np.min(models, axis=0)
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """Return the largest fall in log density, relative to its peak, from model to center ≤ model, (N,).
+        """Return the largest fall in log density relative to its peak, from model to center, (N,).
 
         It is a constant plus max Σ b log λ with b = model − center, attained at λ = b / Σ b.
         """
@@ -84,7 +84,9 @@ def _log_peak(excess: FloatArray) -> FloatArray:
 @register_score
 @dataclass(frozen=True)
 class RelativeLikelihood(DirichletScore):
-    r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
+    r"""Minus log relative likelihood (paper name: SO).
+
+    It is $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$.
 
     Here p is the density of the Dirichlet distribution with predicted concentrations θ, and m is
     its mode. The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which
@@ -97,7 +99,8 @@ class RelativeLikelihood(DirichletScore):
     --------
     >>> import numpy as np
     >>> score = RelativeLikelihood()
-    >>> f = score(np.array([[3.0, 2.0, 1.0], [300.0, 2.0, 1.0]]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]))
+    >>> concentration = np.array([[3.0, 2.0, 1.0], [300.0, 2.0, 1.0]])
+    >>> f = score(concentration, np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]))
     >>> f.round(3), score.as_published(f).round(3)
     (array([  0.681, 201.753]), array([0.494, 1.   ]))
     """
@@ -130,7 +133,7 @@ class NegativeLogDensity(DirichletScore):
     Examples
     --------
     >>> import numpy as np
-    >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # the uniform density is 2
+    >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # −log 2
     array([-0.6931])
     """
 
@@ -172,7 +175,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
 
     @staticmethod
     def distance(center: FloatArray, point: FloatArray) -> FloatArray:
-        """Return Σ m φ(λ/m − 1) with φ(x) = x − log(1 + x), and λ where m = 0: no term is negative."""
+        """Return Σ m φ(λ/m − 1) with φ(x) = x − log(1 + x), and λ where m = 0, all ≥ 0."""
         with np.errstate(all="ignore"):
             ratio = point / center
             excess = ratio - 1.0
@@ -183,7 +186,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
 
     @staticmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
-        """Return exp(value − radius): the divergence of the shape with mass c is ``value`` − log c."""
+        """Return exp(value − radius): the divergence with mass c is ``value`` − log c."""
         return np.exp(value - radius)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -232,7 +235,9 @@ class ReverseKullbackLeiblerBall(PowerBall):
 
 
 def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return s ≥ 0 with d(a ‖ a exp(−s)) = radius, d the binary KL divergence and b = 1 − a; the radius for b = 0.
+    """Return s ≥ 0 with d(a ‖ a exp(−s)) = radius, or the radius if b = 1 − a is 0.
+
+    Here d is the binary KL divergence.
 
     F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, about (a/2b) s² for small and a s +
     b log b for large s. The start combines both; about two Householder steps of order four follow.
@@ -286,7 +291,7 @@ def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 
 def _log_transform(center: FloatArray, radius: FloatArray, s: ComplexArray) -> ComplexArray:
-    """Return the logarithm of exp(s r) E[exp(−s D)] / s at nodes s (N, Q), classes added one at a time."""
+    """Return log of exp(s r) E[exp(−s D)] / s at nodes s (N, Q), adding classes one by one."""
     n_classes = center.shape[1]
     total = s * radius[:, None] - _gamma_excess(s) - np.log(s) + gammaln(n_classes)
     for k in range(n_classes):
@@ -312,7 +317,7 @@ def _gamma_excess(z: ComplexArray) -> ComplexArray:
 
 
 def _saddle(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return an approximate minimiser of the integrand on the positive axis, between 1/r and (K + ½)/r."""
+    """Return an approximate minimiser of the integrand on the axis, between 1/r and (K + ½)/r."""
     order = np.arange(1, center.shape[1])
 
     def elasticity(x: FloatArray) -> FloatArray:  # x (ψ(1 + x) − log x), between 0 and ½

@@ -41,7 +41,10 @@ class Hellinger(Score):
         return HellingerBall(prediction, np.where(threshold >= 1.0, np.inf, threshold))
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        r"""Return the largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$, the norm of the positive terms."""
+        r"""Return the norm of the positive terms.
+
+        It is the largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$.
+        """
         return np.asarray(
             np.sqrt((np.maximum(np.sqrt(model) - np.sqrt(center), 0.0) ** 2).sum(axis=-1))
         )
@@ -49,7 +52,7 @@ class Hellinger(Score):
 
 @dataclass(frozen=True, eq=False)
 class HellingerBall(PowerBall):
-    """{λ : 1 − Σ √(λ_k center_k) ≤ radius}. All results are exact, except the volume beyond two classes."""
+    """{λ : 1 − Σ √(λ_k center_k) ≤ radius}. All is exact but the volume beyond two classes."""
 
     shape: ClassVar[str] = "Hellinger ball"
     power: ClassVar[int] = 2
@@ -78,7 +81,7 @@ class HellingerBall(PowerBall):
     def log_volume(
         self, generator: np.random.Generator, n_rays: int
     ) -> tuple[FloatArray, FloatArray, str]:
-        """Integrate over the angle for three classes; the error is the difference to half as many angles."""
+        """Integrate over the angle for three classes; the error is from half as many angles."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
         angle = np.pi * np.arange(2 * n_rays) / n_rays
@@ -93,7 +96,9 @@ class HellingerBall(PowerBall):
             return np.log(area), np.nan_to_num(np.abs(area - half) / area), "estimate"
 
     def mode_radius(self) -> FloatArray:
-        r"""Pool each class with the larger ones at the square of the average of √g; the others stay in proportion.
+        r"""Pool each class with the larger ones at the square of the average of √g.
+
+        The others stay in proportion.
 
         The affinity is then $\sqrt{1 - S}$ with S the pool's squared deviations from that average.
         """

@@ -1,4 +1,6 @@
-r"""One minus the inner product, f(x, λ) = 1 − Σ λ_k g_k, and the half-space {λ : ⟨λ, g⟩ ≥ 1 − r} it induces.
+r"""One minus the inner product, f(x, λ) = 1 − Σ λ_k g_k, with a half-space as region.
+
+The half-space is {λ : ⟨λ, g⟩ ≥ 1 − r}.
 
 Everything is written in the margins d_k = g_k + r − 1. Since Σ λ_k = 1, membership reads Σ λ_k d_k
 ≥ 0: corners with d_k ≥ 0 are inside, corners with d_k < 0 outside, and the edge between an inside
@@ -66,7 +68,10 @@ class InnerProduct(Score):
         return np.maximum(1.0 - (distribution * prediction).sum(axis=-1), 0.0)
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> HalfSpace:
-        """Return half-spaces; they allow for rounding, by which mixtures of tied classes score below their corners."""
+        """Return half-spaces.
+
+        They allow for rounding, by which mixtures of tied classes score below their corners.
+        """
         least = 1.0 - prediction.max(axis=1)
         slack = prediction.shape[1] * np.finfo(float).eps
         return HalfSpace(
@@ -82,11 +87,11 @@ class InnerProduct(Score):
         return 1.0 - prediction
 
     def lipschitz(self, n_classes: int) -> float:
-        """Return one: moving a unit of mass changes the product by a difference of two probabilities."""
+        """Return one: a unit of mass moved changes the product by a difference of probabilities."""
         return 1.0
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """Return the largest difference of the two predictions, attained at the corner of its class."""
+        """Return the largest difference of the two predictions, at the corner of its class."""
         return np.asarray((model - center).max(axis=1))
 
 
@@ -101,7 +106,7 @@ class HalfSpace(Geometry):
         return 1.0 - np.einsum("nmk,nk->nm", points, self.center)
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return largest expectations and maximisers: the height at d = 0 of the upper hull of (d_k, u_k)."""
+        """Return largest expectations and maximisers: the upper hull of (d_k, u_k) at d = 0."""
         return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -113,7 +118,7 @@ class HalfSpace(Geometry):
         return Entropies.exact(np.zeros(len(self)), _max_entropy(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
-        """Return one minus the largest mean of g over the sets of classes that contain the class."""
+        """Return one minus the largest mean of g over sets of classes that contain the class."""
         return _mode_radius(self.center)
 
     def log_volume(
@@ -134,7 +139,7 @@ class HalfSpace(Geometry):
         return result
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners inside, and one point on each edge from a corner inside to one outside."""
+        """Return the corners inside, and a point on each edge from inside to outside."""
         margin = _margins(self.center[[i]], self.radius[[i]])[:, 0]
         inside, outside = (
             side.ravel()
@@ -151,7 +156,7 @@ class HalfSpace(Geometry):
 
 
 def _margins(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return d_k = g_k + r − 1, (K, n), with the signs that the score gives; the best corner is inside."""
+    """Return d_k = g_k + r − 1, (K, n), with the score's signs; the best corner is inside."""
     g = np.ascontiguousarray(center.T)
     margin = (g - 1.0) + np.minimum(radius, 2.0)
     inside = 1.0 - g <= radius
@@ -161,7 +166,7 @@ def _margins(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 @in_blocks()
 def _envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """With m the class of the largest margin, max λ_k = d_m/(d_m − d_k) where d_k < 0 and 1 elsewhere.
+    """With m the class of largest margin, max λ_k = d_m/(d_m − d_k) where d_k < 0 and 1 elsewhere.
 
     A class can be avoided altogether unless it is m and every other corner lies outside; then the
     runner-up s is the cheapest alternative and min λ_m = −d_s/(d_m − d_s).
@@ -222,7 +227,9 @@ def _support(
 
 @in_blocks()
 def _max_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
-    r"""Log K if the uniform distribution is inside, else $\log \sum e^{\beta d_k}$ with $\sum d_k e^{\beta d_k} = 0$.
+    r"""Log K if the uniform distribution is inside, else a minimum over a scalar β.
+
+    It is $\log \sum e^{\beta d_k}$ with $\sum d_k e^{\beta d_k} = 0$.
 
     By stationarity $\lambda_k \propto e^{\beta d_k}$. If the plane only touches the simplex, the
     region is a face.
@@ -282,7 +289,9 @@ def _mode_radius(center: FloatArray) -> FloatArray:
 
 
 def _sides(margin: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return positive margins, sizes of negative margins from the last to the first, and the order of the classes.
+    """Return positive margins, sizes of negative margins, and the order of the classes.
+
+    Negative margins go from the last to the first.
 
     Margins are rows (n, K). The order has corners inside first, then those on the plane, then those
     outside; shorter rows are padded with zeros.
@@ -300,7 +309,7 @@ def _sides(margin: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
 
 
 def _recursion(x: FloatArray, y: FloatArray, split: FloatArray | None = None) -> FloatArray:
-    """Return log f(H, Y), and fill ``split[:, h, k]`` with the share of f(h, k) that comes from f(h, k−1).
+    """Return log f(H, Y); fill ``split[:, h, k]`` with the share of f(h, k) from f(h, k−1).
 
     Cells with the same h + k depend only on the cells before them and are computed together;
     ``log_f[h]`` holds f(h, t − h). The zeros that pad rows with fewer corners copy a neighbouring
@@ -340,7 +349,7 @@ def _log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 @in_blocks(lambda size: 2 * size, block_size=1 << 16)
 def _sample(exponentials: FloatArray, uniforms: FloatArray, margin: FloatArray) -> FloatArray:
-    """Walk from cell (H, Y) down to k = 0, turning one corner per step into a crossing, and mix what is left.
+    """Walk from cell (H, Y) to k = 0, with one corner per step a crossing; mix what is left.
 
     A uniform point of a simplex weights its vertices by independent exponentials, normalised; a
     crossing passes its weight on to the two corners of its edge. A set without interior is a face;

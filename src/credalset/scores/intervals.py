@@ -54,7 +54,8 @@ class IntervalPrediction(PredictionBatch):
     --------
     >>> import numpy as np
     >>> from credalset.scores import IntervalPrediction
-    >>> one = IntervalPrediction(np.array([[0.7, 0.3]]), np.array([[0.2, 0.1]]), np.array([[0.1, 0.2]]))
+    >>> one = IntervalPrediction(np.array([[0.7, 0.3]]), np.array([[0.2, 0.1]]),
+    ...                          np.array([[0.1, 0.2]]))
     >>> len(one), one.n_classes, np.asarray(one).shape
     (1, 2, (1, 3, 2))
     """
@@ -80,7 +81,9 @@ class IntervalPrediction(PredictionBatch):
 @register_score
 @dataclass(frozen=True)
 class Intervals(Score):
-    r"""Largest difference over its half-width, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
+    r"""Largest difference over its half-width.
+
+    It is $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
     The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class.
     The sets are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class,
@@ -110,7 +113,7 @@ class Intervals(Score):
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Intervals if the estimator predicts them, otherwise distributions, which have half-widths 1."""
+        """Intervals if the estimator predicts them, otherwise distributions, with half-widths 1."""
         return ("predict_intervals", "predict_proba")
 
     def check_prediction(
@@ -166,7 +169,10 @@ class IntervalSet(Geometry):
     above: FloatArray
 
     def reach(self) -> tuple[FloatArray, FloatArray]:
-        """Return the largest decrease and increase of each class, (N, K); the other classes must compensate it."""
+        """Return the largest decrease and increase of each class, (N, K).
+
+        The other classes must compensate it.
+        """
         with np.errstate(over="ignore"):
             down = np.minimum(self.radius[:, None] * self.below, self.center)
             up = np.minimum(self.radius[:, None] * self.above, 1.0)
@@ -265,7 +271,7 @@ class IntervalSet(Geometry):
     def log_volume(
         self, generator: np.random.Generator, n_rays: int
     ) -> tuple[FloatArray, FloatArray, str]:
-        """Return the logarithm of the share of the simplex, an estimate where no formula is precise enough."""
+        """Return the log share of the simplex, an estimate where no formula is precise enough."""
         frame = Frame.of(*self.reach())
         value = np.full(len(self), np.nan)
         error = np.zeros(len(self))
@@ -334,7 +340,7 @@ class Frame(NamedTuple):
         )
 
     def by_subsets(self) -> FloatArray:
-        """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes, NaN where it is not precise."""
+        """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes, NaN if imprecise."""
         k = self.width.shape[1]
         if k > MAX_SUBSETS:
             return np.full(len(self.total), np.nan)
@@ -352,7 +358,7 @@ class Frame(NamedTuple):
             )
 
     def by_series(self) -> FloatArray:
-        """Return the log volume by the Fourier series of the density of Σ x, NaN where it has not converged.
+        """Return the log volume by a Fourier series of the density of Σ x, NaN unless converged.
 
         The density is zero outside [0, Σ w], so the series with that period is exact.
         """
@@ -409,7 +415,7 @@ class Frame(NamedTuple):
         return 0.0 if self.tilt[0] > 0 else float(self.width[0, 0])
 
     def _propose(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Draw all classes but the first independently, (n, K − 1), and return the rest for the first, (n,)."""
+        """Draw all classes but the first independently, (n, K − 1); it has the rest, (n,)."""
         uniform = generator.random((n, self.width.shape[1] - 1))
         width = self.width[0, 1:]
         c = self.tilt[0]
@@ -420,7 +426,10 @@ class Frame(NamedTuple):
 
 
 def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Return all corners between envelopes (n, K), some of them twice, (number, n, K), and which exist, (number, n)."""
+    """Return all corners between envelopes (n, K), some twice, and which exist.
+
+    The shapes are (number, n, K) and (number, n).
+    """
     k = lower.shape[1]
     found = []
     there = []

@@ -1,4 +1,6 @@
-r"""Kullback–Leibler divergence from the prediction, and the ball {λ : KL(λ ‖ g) ≤ r} it induces, r in nats.
+r"""Kullback–Leibler divergence from the prediction, and the ball that it induces.
+
+The ball is {λ : KL(λ ‖ g) ≤ r}, with r in nats.
 
 Classes with g_k = 0 have λ_k = 0 throughout the ball.
 
@@ -101,7 +103,7 @@ class KullbackLeibler(Score):
             return np.maximum(-np.log(prediction), 0.0) / math.log(self.base)
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """Return the largest log-ratio of the two predictions, attained at the corner of its class."""
+        """Return the largest log-ratio of the two predictions, at the corner of its class."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(model > 0, np.log(model) - np.log(center), -np.inf)
         return np.asarray(ratio.max(axis=1) / math.log(self.base))
@@ -109,7 +111,7 @@ class KullbackLeibler(Score):
 
 @dataclass(frozen=True, eq=False)
 class KullbackLeiblerBall(Geometry):
-    """{λ : KL(λ ‖ center) ≤ radius}, radius in nats. All results are exact, the volume up to three classes."""
+    """{λ : KL(λ ‖ center) ≤ radius} in nats. All is exact, the volume up to three classes."""
 
     shape: ClassVar[str] = "Kullback–Leibler ball"
 
@@ -130,7 +132,7 @@ class KullbackLeiblerBall(Geometry):
         return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
-        """Return the divergence of pooling each class with the larger ones, +inf for classes with g_k = 0."""
+        """Return the divergence of pooling classes with the larger ones, +inf where g_k = 0."""
         return _mode_radius(self.center)
 
     def log_volume(
@@ -302,7 +304,7 @@ def _entropies(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Floa
 
 @in_blocks(lambda size: 4 * size)
 def _mode_radius(center: FloatArray) -> FloatArray:
-    """Pool each class with the largest others, as long as each exceeds the geometric mean of those before it."""
+    """Pool each class with the largest others that exceed the geometric mean before them."""
     g = np.ascontiguousarray(center.T)
     top = g.max(axis=0)
     with np.errstate(divide="ignore"):
@@ -343,7 +345,10 @@ def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) 
 
 @in_blocks(lambda size: 16 * len(NODES))
 def _log_area(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Integrate over chords parallel to an edge, piece by piece between the points where the ball meets an edge."""
+    """Integrate over chords parallel to an edge, piece by piece.
+
+    Pieces lie between the points where the ball meets an edge.
+    """
     g = center.T
     rows = np.arange(len(radius))
     first = g.argmax(axis=0)

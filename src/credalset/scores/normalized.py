@@ -1,4 +1,4 @@
-"""A score divided by the difficulty of the item: the entropy of the prediction, or a predicted scale."""
+"""A score divided by the difficulty of the item: its entropy or a predicted scale."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Normalized(Score):
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Those of the inner score; none with a predicted scale, as the caller passes the predictions."""
+        """Those of the inner score; none with a predicted scale, as callers pass predictions."""
         return self.score.prediction_methods if self.scale is None else ()
 
     def check_prediction(
@@ -154,7 +154,7 @@ class Normalized(Score):
         return ScaledPrediction(rows, scale)
 
     def ambiguity(self, prediction: Prediction) -> FloatArray:
-        """Return the divisor for predictions (…, K), (…): H_K(g) + c, or the predicted scale + c."""
+        """Return the divisor for predictions (…, K), (…): H_K(g) + c, or the scale + c."""
         if isinstance(prediction, ScaledPrediction):
             return np.asarray(prediction.scale + self.offset)
         # Added one class after the other, as scores are, so that equal predictions have equal
@@ -172,7 +172,10 @@ class Normalized(Score):
         return self._rescaled(self.score.formula(_rows(prediction), distribution), prediction)
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
-        """Return the regions of the inner score at the largest thresholds whose quotients are at most ``threshold``."""
+        """Return the inner score's regions at the largest thresholds with small quotients.
+
+        Quotients are small if they are at most ``threshold``.
+        """
         scale = self.ambiguity(prediction)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             inner = np.where(np.isinf(threshold), threshold, threshold * scale)
@@ -213,7 +216,7 @@ class Normalized(Score):
     def enclosing_threshold(
         self, model: Prediction, center: Prediction, threshold: FloatArray
     ) -> FloatArray:
-        """Return the enclosing threshold of the inner score, converted from the model's scale to the centre's."""
+        """Return the enclosing threshold of the inner score, as one on the centre's scale."""
         with np.errstate(invalid="ignore"):
             raw = self.score.enclosing_threshold(
                 _rows(model), _rows(center), threshold * self.ambiguity(model)

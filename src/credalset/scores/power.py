@@ -1,4 +1,6 @@
-r"""Balls of divergences with $dD / d\lambda_k = c - (m_k / \lambda_k)^{1/p} / p$: reverse KL (p = 1) and Hellinger (2).
+r"""Balls of divergences with $dD / d\lambda_k = c - (m_k / \lambda_k)^{1/p} / p$.
+
+These are reverse KL (p = 1) and Hellinger (2).
 
 `pool` finds the nearest distribution in which a class is a most probable one: the class is pooled
 with larger ones.
@@ -20,7 +22,7 @@ from credalset.simplex import entropy_of_valid
 
 
 def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return how many of the largest values each value (N, K) is pooled with, and the average of its pool.
+    """Return how many of the largest values each value (N, K) is pooled with, and their mean.
 
     The pool of x holds x and the largest others, as long as each exceeds the average of those
     before it, as in isotonic regression. The j-th largest belongs to it if j times its value minus
@@ -73,7 +75,7 @@ TINIEST = 1e-290  # modes and radii below count as zero, because quotients with 
 
 
 def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return a lower bound and its gap to the entropy of a member; gaps at the level of rounding are zero."""
+    """Return a lower bound and its gap to a member's entropy; gaps like rounding are zero."""
     gap = np.maximum(found - least, 0.0)
     return np.minimum(least, found), np.where(gap > 1e-13, gap, 0.0)
 
@@ -95,7 +97,10 @@ def omega(z: FloatArray) -> FloatArray:
 
 
 def phi_inverse(q: FloatArray) -> FloatArray:
-    """Return d ≥ 0 with d − log(1 + d) = q: a series or the asymptote to start, then two steps as in `omega`."""
+    """Return d ≥ 0 with d − log(1 + d) = q: a series or the asymptote, then two steps.
+
+    The steps are those of `omega`.
+    """
     s = np.sqrt(2.0 * q)
     near = np.minimum(s, 1.5)
     tail = 1 / 4320 + near * (1 / 17010 - near * 139 / 5443200)
@@ -123,7 +128,7 @@ def beyond(
 
 
 def _largest_first(center: FloatArray) -> FloatArray:
-    """Return the centres with classes first, (K, n), the largest class of each exchanged with the first one."""
+    """Return the centres, classes first, (K, n), the largest class exchanged with the first."""
     m = np.array(center.T, order="C")
     top = center.argmax(axis=1)
     columns = np.arange(len(center))
@@ -136,7 +141,10 @@ def _largest_first(center: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PowerBall(Geometry):
-    """{λ : D(λ) ≤ radius} for a divergence with $dD / dλ_k = c - (m_k / λ_k)^{1/p} / p$ from the centre m."""
+    """{λ : D(λ) ≤ radius} for a divergence from the centre m.
+
+    Its derivative is $dD / dλ_k = c - (m_k / λ_k)^{1/p} / p$.
+    """
 
     power: ClassVar[int]
 
@@ -153,7 +161,7 @@ class PowerBall(Geometry):
     @staticmethod
     @abstractmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
-        """Return the mass of a shape of divergence ``value`` if classes with m_k = 0 have the rest."""
+        """Return the mass of a shape of divergence ``value`` if the rest is where m_k = 0."""
 
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return the divergence of points (N, M, K), (N, M)."""
@@ -214,7 +222,7 @@ class PowerBall(Geometry):
     def _tilted(
         self, t: FloatArray, m: FloatArray, gap: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and the normaliser."""
+        """Return λ ∝ m (t / (t + gap))^p and the normaliser; for t = 0, where the gap is zero."""
         mass = m * np.where(t > 0, t / (t + gap), gap == 0.0) ** self.power
         total = mass.sum(axis=0)
         return mass / total, total
@@ -222,7 +230,10 @@ class PowerBall(Geometry):
     def _support_curve(
         self, x: FloatArray, m: FloatArray, gap: FloatArray, radius: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the excess of the divergence at t = exp(−x), and its slope κ t (E[T] E[1/T] − 1) with T = t + gap."""
+        """Return the excess of the divergence at t = exp(−x), and its slope.
+
+        The slope is κ t (E[T] E[1/T] − 1) with T = t + gap.
+        """
         t = np.exp(-x)
         (point, total), tilt = self._tilted(t, m, gap), t + gap
         mean = (point * tilt).sum(axis=0)
@@ -230,7 +241,10 @@ class PowerBall(Geometry):
         return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
 
     def _scale(self, m: FloatArray, point: FloatArray, y: FloatArray) -> FloatArray:
-        """Return κ = (m / λ)^(1/p) / y, the same for every class with m_k > 0, from the y (n,) of the first one."""
+        """Return κ = (m / λ)^(1/p) / y from the y (n,) of the first class.
+
+        It is the same for every class with m_k > 0.
+        """
         return (m[0] / point[0]) ** (1.0 / self.power) / y
 
     def entropies(self) -> Entropies:
@@ -299,7 +313,10 @@ class PowerBall(Geometry):
     def _flat_curve(
         self, x: FloatArray, m: FloatArray, ratio: FloatArray, radius: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the excess of the divergence and its slope in x: −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y))."""
+        """Return the divergence's excess and its slope in x.
+
+        The slope is −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y)).
+        """
         point, y, theta = self._flat_point(x, m, ratio)
         mean = (point * y).sum(axis=0)
         spread = -(point * (y - mean) / (1.0 + y)).sum(axis=0)
@@ -375,7 +392,7 @@ class PowerBall(Geometry):
         folds: BoolArray,
         branch: int,
     ) -> FloatArray:
-        """Solve D = radius along the curve; points where D falls count as above (−1) or below (1) the root."""
+        """Solve D = radius on the curve; points where D falls count as above (−1) or below (1)."""
 
         def curve(
             x: FloatArray, m: FloatArray, ratio: FloatArray, r: FloatArray, folds: FloatArray
@@ -398,7 +415,9 @@ class PowerBall(Geometry):
         return newton(curve, (m, ratio, radius, folds.astype(float)), low, high, start, tolerance)
 
     def _fold(self, m: FloatArray, ratio: FloatArray) -> FloatArray:
-        """Return an x > 0 where D falls along the curve, from the smallest slope on two grids; 0 if it never falls.
+        """Return an x > 0 where D falls along the curve, 0 if it never falls.
+
+        It is that of the smallest slope on two grids.
 
         D can fall only if Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest,
         M its mode.

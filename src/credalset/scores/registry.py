@@ -69,7 +69,7 @@ def register_score(score: ScoreType) -> ScoreType:
 
 
 def _checked_name(score: Any) -> str:
-    """Return the name of a score class, refusing classes that cannot be built, saved and loaded by name."""
+    """Return the name of a score class; it must be one that can be built, saved and loaded."""
     if not (isinstance(score, type) and issubclass(score, Score)):
         raise TypeError(f"register_score takes a class derived from Score, but got {score!r}.")
     what = score.__name__
@@ -111,7 +111,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def find_score(name: str) -> type[Score] | None:
-    """Return the class registered under a name, also by an installed package; None if the name is unknown."""
+    """Return the class registered under a name, also by a package; None if unknown."""
     if name not in REGISTRY:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             register_score(point.load())

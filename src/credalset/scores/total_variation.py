@@ -18,8 +18,10 @@ Hence:
 classes S that lose. By inclusion and exclusion over the sides T ⊆ S that are cut off, with x =
 g(T)/r and d = K − 1,
 
-$$\frac{V}{\mathrm{vol}(\Delta)\, r^d} = \sum_{T : x < 1, |T| < K} (-1)^{|T|} \sum_j w_{|T|, j} \, x^j (1 - x)^{d - j},
-\qquad w_{s,j} = \frac{d}{d - j} \sum_{c=\max(1,s)}^{d-j} \binom{K-s}{c-s} \binom{K-2}{c-1} \binom{K-c-1}{j}.$$
+$$\frac{V}{\mathrm{vol}(\Delta)\, r^d} = \sum_{T : x < 1, |T| < K} (-1)^{|T|}
+\sum_j w_{|T|, j} \, x^j (1 - x)^{d - j},
+\qquad w_{s,j} = \frac{d}{d - j} \sum_{c=\max(1,s)}^{d-j} \binom{K-s}{c-s}
+\binom{K-2}{c-1} \binom{K-c-1}{j}.$$
 
 The ball contains (1−r)g + rΔ, so the left side is at least 1, while the terms add up to at most 10⁸
 in absolute value for 12 classes: eight digits are left. Beyond 12 classes the volume is estimated.
@@ -95,7 +97,7 @@ class TotalVariationBall(Geometry):
         return np.asarray(np.abs(points - self.center[:, None]) @ np.full(self.n_classes, 0.5))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return largest expectations and maximisers: move r from the classes of least utility to the best one."""
+        """Return largest expectations and maximisers: r goes from the worst classes to the best."""
         return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -104,7 +106,7 @@ class TotalVariationBall(Geometry):
         return np.maximum(self.center - radius, 0.0), np.minimum(self.center + radius, 1.0)
 
     def entropies(self) -> Entropies:
-        """Move mass from the smallest classes to the largest, and clip at two levels: see the module."""
+        """Move mass from the smallest classes to the largest, and clip at two levels."""
         return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:

@@ -34,7 +34,7 @@ def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
 def flattest(
     mass: FloatArray, radius: FloatArray, gaps: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return an upper bound on the largest entropy, and the entropy of a member that comes close to it, (n,) each.
+    r"""Return a bound on the largest entropy, and the entropy of a member close to it, (n,).
 
     The dual problem is $\min_{p, \nu} \sum_k e^{p_k} - 1 - \langle g, p \rangle + r \nu$ subject to
     $|p_{k+1} - p_k| \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound. A
@@ -124,7 +124,7 @@ def _outflow(flow: FloatArray) -> FloatArray:
 
 
 def _solve_tridiagonal(diagonal: FloatArray, stiff: FloatArray, sides: FloatArray) -> FloatArray:
-    """Solve (diagonal + Laplacian of the chain ``stiff``) x = side for sides (K, 2, n), which are overwritten."""
+    """Solve (diagonal + Laplacian of the chain ``stiff``) x = side, overwriting sides (K, 2, n)."""
     pivot = diagonal.copy()
     pivot[1:] += stiff
     pivot[:-1] += stiff
@@ -140,7 +140,7 @@ def _solve_tridiagonal(diagonal: FloatArray, stiff: FloatArray, sides: FloatArra
 
 
 def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
-    """Return the entropy of the member in which mass moved from the nearest classes to the largest, (n,)."""
+    """Return the entropy after moving mass from the nearest classes to the largest, (n,)."""
     at = np.r_[0.0, np.cumsum(gaps)]
     distance = np.abs(at[:, None] - at[mass.argmax(axis=0)])
     order = np.argsort(distance, axis=0, kind="stable")
@@ -169,7 +169,7 @@ def largest_sums(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) 
 
 
 def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
-    """Return the smallest entropy of members in which blocks of neighbouring classes are gathered, (n,).
+    """Return the smallest entropy of members with blocks of neighbours gathered, (n,).
 
     For each of some block sizes, blocks are gathered at their medians by decreasing gain in entropy
     per cost.
@@ -194,7 +194,7 @@ def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, .
 def gathered(
     mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return a lower bound on the smallest entropy, and the entropy of a member close to it, (n,) each.
+    r"""Return a bound on the smallest entropy, and the entropy of a member close to it, (n,).
 
     The entropy is concave, so it is smallest at a corner of the ball. There, groups of neighbouring
     classes are gathered at their weighted medians, and one class may be divided between two
@@ -233,7 +233,7 @@ def gathered(
 
 
 class _Groups(NamedTuple):
-    """Groups of neighbouring classes a, …, b − 1 that end before a class b: arrays (b, n), one row for each a."""
+    """Groups of neighbouring classes a, …, b − 1 that end before b: arrays (b, n), a row per a."""
 
     cost: FloatArray
     entropy: FloatArray
@@ -273,7 +273,10 @@ class _Groups(NamedTuple):
 def _shortest(
     groups: list[_Groups], price: FloatArray
 ) -> tuple[FloatArray, FloatArray, list[IntArray]]:
-    """Return cost and entropy of the partitions of least entropy + price · cost, and the starts of the last groups."""
+    """Return cost and entropy of the partitions of least entropy + price · cost.
+
+    The starts of the last groups are returned too.
+    """
     columns = np.arange(len(price))
     begin = []
     total, cost = np.zeros((2, len(groups) + 1, len(price)))
@@ -300,7 +303,7 @@ def _gather(groups: list[_Groups], mass: FloatArray, price: FloatArray) -> Float
 
 
 def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
-    r"""Bound the least W₁, gaps being one, of a distribution whose mode is class a, for each a: (K, n).
+    r"""Bound the least W₁, gaps being one, of a distribution with mode a, for each a: (K, n).
 
     With λ_a = t and no class above t the least cost is convex and piecewise linear in t, between t
     = 1/K and max g. By linear-programming duality it is the largest $\langle q, g \rangle - t (q_a
@@ -355,7 +358,7 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
 
 
 def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
-    r"""Return the least W₁ with λ_a = level and no class above it, for each class a, and the slope in the level.
+    r"""Return the least W₁ with λ_a = level and no class above it, for each a, and its slope.
 
     With q_a = −s, the best q is −(s − |b − a|)₊ within the distance s of a. Farther away it is a
     function y ≥ 0 that starts from zero at a ± s and adds $\sum_b (g_b - t) y_b$ on either side
@@ -385,7 +388,9 @@ def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, Flo
 
 
 def _landscapes(t: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return for each class the largest Σ (g_b − t) y_b over whole y ≥ 0 on the classes before it that end at zero.
+    """Return for each class the largest Σ (g_b − t) y_b over whole y ≥ 0.
+
+    The sum is over the classes before it, and y ends at zero.
 
     Heights are limited, because at the best level the sum of y is at most K − 1.
     """

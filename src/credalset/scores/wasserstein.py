@@ -1,6 +1,7 @@
 r"""1-Wasserstein distance between distributions over ordered classes, and the ball it induces.
 
-$$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$ with F and G the cumulative sums of λ and of the centre g is the least
+$$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$ with F and G the cumulative
+sums of λ and of the centre g is the least
 cost of transporting g into λ, at a cost of one per unit of mass and distance. Inside, classes come
 first, (K, n), and loops run over classes, for many regions at once.
 """
@@ -106,7 +107,7 @@ class Wasserstein(Score):
         )
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
-        """Return Wasserstein balls; a threshold of at least the length of the line gives the whole simplex."""
+        """Return balls; a threshold of at least the length of the line gives the whole simplex."""
         gaps = self.gaps(prediction.shape[1])
         return WassersteinBall(
             prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps)
@@ -183,7 +184,10 @@ class WassersteinBall(Geometry):
         return value, point
 
     def entropies(self) -> Entropies:
-        """Return brackets of both entropies, that of the largest one to rounding: see `flattest` and `gathered`."""
+        """Return brackets of both entropies, that of the largest exact up to rounding.
+
+        See `flattest` and `gathered`.
+        """
 
         def one_block(rows: slice) -> tuple[FloatArray, ...]:
             mass = np.ascontiguousarray(self.center[rows].T)
@@ -208,7 +212,9 @@ class WassersteinBall(Geometry):
         return Entropies(*gather_blocks(one_block, *self._rows()))
 
     def mode_radius(self) -> FloatArray:
-        """Return distances that are exact near the radius and otherwise on the same side of it: see `distance_to_mode`.
+        """Return distances, exact near the radius and otherwise on the same side of it.
+
+        See `distance_to_mode`.
 
         Unequal gaps use the default.
         """
@@ -223,7 +229,7 @@ class WassersteinBall(Geometry):
         return gather_blocks(one_block, *self._rows())
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        """Return the distance to the surface, as f is linear along a ray, or to the edge of the simplex."""
+        """Return the distance to the surface, f being linear on a ray, or to the simplex's edge."""
         with np.errstate(divide="ignore", invalid="ignore"):
             surface = self.radius[:, None] / transport.transport_cost(
                 directions, np.array(self.gaps)
@@ -300,7 +306,10 @@ def _greatest_expectation(
 def _corner(
     mass: FloatArray, u: FloatArray, gaps: tuple[float, ...], price: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return cost (n,), expected utility (n,) and the target of each class, (K, n), at prices (n,), in two sweeps."""
+    """Return cost (n,), expected utility (n,) and targets of classes, (K, n), at prices (n,).
+
+    Two sweeps are enough.
+    """
     worth = u.copy()
     target = np.repeat(np.arange(len(u))[:, None], u.shape[1], axis=1)
     for sweep, step in ((range(1, len(u)), -1), (range(len(u) - 2, -1, -1), 1)):

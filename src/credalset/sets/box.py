@@ -1,4 +1,4 @@
-"""Distributions between a lower and an upper envelope: expectations, the most even one, a bound on entropies."""
+"""Distributions between two envelopes: expectations, the most even one, entropy bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from credalset.simplex import entropy_of_valid
 def support(
     lower: FloatArray, upper: FloatArray, utility: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest expected utility between the envelopes and a maximiser: the best classes are filled first."""
+    """Return the largest expected utility between the envelopes and a maximiser.
+
+    The best classes are filled first.
+    """
     order = np.argsort(-utility, axis=1, kind="stable")
     room = np.take_along_axis(upper - lower, order, axis=1)
     spare = 1.0 - lower.sum(axis=1, keepdims=True)
@@ -36,7 +39,9 @@ def majorization_bound(
 
     Examples
     --------
-    >>> majorization_bound(np.array([[0.0, 0.0]]), np.array([[0.5, 1.0]])), majorization_bound(*np.full((2, 1, 2), 0.5))
+    >>> majorization_bound(np.array([[0.0, 0.0]]), np.array([[0.5, 1.0]]))
+    array([0.])
+    >>> majorization_bound(*np.full((2, 1, 2), 0.5))
     (array([0.]), array([0.69314718]))
     """
     tops = np.cumsum(np.sort(upper, axis=1)[:, ::-1], axis=1)
@@ -48,7 +53,9 @@ def majorization_bound(
 
 
 def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the distribution (N, K) that every other one between the envelopes majorises: clip(level, lower, upper).
+    """Return the distribution (N, K) that every other one between the envelopes majorises.
+
+    It is clip(level, lower, upper).
 
     Examples
     --------

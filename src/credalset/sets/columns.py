@@ -89,7 +89,8 @@ def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> table = columns(TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15), ask=["width", "labels"])
+    >>> sets = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15)
+    >>> table = columns(sets, ask=["width", "labels"])
     >>> {name: values.tolist() for name, values in table.items() if name != "labels"}
     {'threshold': [0.15], 'empty': [False], 'width': [0.425], 'n_labels': [1]}
     """
@@ -133,7 +134,7 @@ def to_frame(
 
 
 def pandas_frame(columns: dict[str, Any], items: Sequence[Any] | None) -> Any:
-    """Return a pandas frame whose index holds the names of the items, so that frames are joined by name."""
+    """Return a pandas frame with the names of items as index, so that frames join by name."""
     return need("pandas").DataFrame(columns, index=None if items is None else name_array(items))
 
 
@@ -155,7 +156,7 @@ def arrow_columns(columns: dict[str, AnyArray], class_names: Sequence[Any]) -> d
 
 
 def _name_lists(marks: BoolArray, names: pa.Array) -> pa.Array:
-    """Return the names marked in each row as an Arrow array of lists, without a Python loop over rows."""
+    """Return names marked in each row as an Arrow array of lists, without looping over rows."""
     import pyarrow as pa
 
     offsets = np.concatenate([[0], np.cumsum(marks.sum(axis=1))]).astype(np.int32)

@@ -1,4 +1,4 @@
-r"""The largest expectation of a utility over {λ : f(λ) ≤ r} from values of a convex f, with a certificate.
+r"""The largest expectation of a utility over {λ : f(λ) ≤ r} with f convex, certified.
 
 **Search.** The maximum lies on the boundary f = r. From a boundary point x, a Newton step for the
 maximum of ⟨u, λ⟩ + η Σ log λ_k along the surface f = r, with derivatives from differences of f,
@@ -49,7 +49,10 @@ ELEMENTS = 1 << 22  # numbers held at a time
 
 
 class Outline(NamedTuple):
-    """Outer bounds of a batch of sets: a box, (N, K) each, and P cuts ⟨slopes, λ⟩ ≤ levels, (N, P, K) and (N, P)."""
+    """Outer bounds of a batch of sets: a box, (N, K) each, and P cuts ⟨slopes, λ⟩ ≤ levels.
+
+    Slopes are (N, P, K), levels (N, P).
+    """
 
     lower: FloatArray
     upper: FloatArray
@@ -62,7 +65,7 @@ class Outline(NamedTuple):
 
 
 def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return certified bounds (N,) on the expectation of utilities (N, K) over members, and members near them."""
+    """Return certified bounds (N,) on expectations of utilities (N, K), and members near them."""
     members, scaled, least, span = scaled_search(sets, around.upper > 0, utility)
     if sets.n_classes == 2:  # a segment, whose ends the rays find exactly
         return (utility * members).sum(axis=1), members
@@ -80,7 +83,7 @@ def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[Float
 def scaled_search(
     sets: LevelSet, allowed: BoolArray, utility: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Search with utilities scaled to [0, 1]; return members, scaled utilities, their origin and their unit."""
+    """Search with utilities scaled to [0, 1]; return members, utilities, origin and unit."""
     least = np.where(allowed, utility, np.inf).min(axis=1)
     span = np.where(allowed, utility, -np.inf).max(axis=1) - least
     scaled = (
@@ -90,7 +93,7 @@ def scaled_search(
 
 
 def outline(sets: LevelSet) -> Outline:
-    """Bound each set by a box and by cuts at the members with the least and the most of each class."""
+    """Bound each set by a box and by cuts at members with the least and most of each class."""
     n, k = sets.center.shape
     allowed = allowed_classes(sets)
     every = np.repeat(np.arange(n), 2 * k)
@@ -133,7 +136,7 @@ def _limits(sets: LevelSet) -> FloatArray:
 
 
 def allowed_classes(sets: LevelSet) -> BoolArray:
-    """Tell which classes can have positive probability, (N, K): a little of them leaves the divergence finite."""
+    """Tell which classes can be positive, (N, K): if a little leaves the divergence finite."""
     k = sets.n_classes
     toward = np.concatenate([np.eye(k), 0.5 * np.eye(k) + 0.5 / k])
     probes = sets.center[:, None] + 1e-6 * (toward - sets.center[:, None])
@@ -207,7 +210,10 @@ def _newton_step(
     barrier: FloatArray,
     price: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a step (N, K) along f = limit toward the maximum of ⟨u, λ⟩ + η Σ log λ, and the multiplier, (N,)."""
+    """Return a step (N, K) along f = limit toward the maximum of ⟨u, λ⟩ + η Σ log λ.
+
+    The second result is the multiplier, (N,).
+    """
     n, k = x.shape
     rows = np.arange(n)
     j = x.argmax(axis=1)
@@ -238,7 +244,7 @@ def _newton_step(
 def _derivatives(
     sets: LevelSet, x: FloatArray, moves: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return value, first and second derivatives of the divergence along the moves, by differences."""
+    """Return the divergence's value, first and second derivatives along moves, by differences."""
     n, k = x.shape
     first, second = np.triu_indices(k, 1)
     steps = [np.zeros((n, 1, k)), moves, -moves, moves[:, first] + moves[:, second]]
@@ -312,7 +318,7 @@ def make_cuts(
 def _chords(
     sets: LevelSet, at: FloatArray, size: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return divergences at points (N, K) and after moves to and from each class: (N, 1), (N, K), (N, K)."""
+    """Return divergences at points (N, K) and after moves to and from classes: (N, 1), (N, K)."""
     k = at.shape[1]
     moves = size[:, :, None] * (np.eye(k) - np.eye(k)[at.argmax(axis=1)][:, None, :])
     values = sets.divergence(
@@ -325,7 +331,10 @@ def _chords(
 def bound(
     utility: FloatArray, slopes: FloatArray, levels: FloatArray, around: Outline
 ) -> FloatArray:
-    """Return a bound of the expectation within the box and one cut, (N,), by the dual, valid for any multiplier ≥ 0."""
+    """Return a bound of the expectation within the box and one cut, (N,).
+
+    It is the dual's, valid for any multiplier ≥ 0.
+    """
     low = np.zeros(len(utility))
     high = np.ones(len(utility))
     best = np.full(len(utility), np.inf)
@@ -346,7 +355,7 @@ def bound(
 def _meet(
     sets: LevelSet, utility: FloatArray, members: FloatArray, around: Outline, bounds: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Improve bounds and members by cuts, each made at the solution of the linear program over those before."""
+    """Improve bounds and members by cuts, each at the solution of the last linear program."""
     bounds = bounds.copy()
     reached = (utility * members).sum(axis=1)
     wanted = (

@@ -89,7 +89,7 @@ class CredalSet:
 
     @property
     def center(self) -> FloatArray:
-        """Centre of each region, (N, K): the predicted distribution, or the mode of the predicted density."""
+        """Centre of each region, (N, K): the prediction, or the mode of the predicted density."""
         return self.geometry.center
 
     @property
@@ -184,7 +184,7 @@ class CredalSet:
         return contains(self, distribution, broadcast)
 
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
-        """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size, (N,).
+        """Return the fraction of the simplex grid in each set, the paper's set size, (N,).
 
         The number of grid points grows as C(1/resolution + K − 1, K − 1): use a coarser grid beyond
         three classes.
@@ -225,12 +225,15 @@ class CredalSet:
         return lower, upper
 
     def width(self) -> FloatArray:
-        r"""Return $\tfrac12 \sum_k (\text{upper}_k - \text{lower}_k)$ for each set, (N,); 0 for a single point."""
+        r"""Return $\tfrac12 \sum_k (\text{upper}_k - \text{lower}_k)$ for each set, (N,).
+
+        It is 0 for a single point.
+        """
         lower, upper = self.envelope()
         return np.asarray(0.5 * (upper - lower).sum(axis=1))
 
     def support(self, utility: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        r"""Return $\max_{\lambda \in C} \sum_k u_k \lambda_k$ for each set, (N,), and a member that attains it, (N, K).
+        r"""Return $\max_{\lambda \in C} \sum_k u_k \lambda_k$, (N,), and maximisers, (N, K).
 
         Parameters
         ----------
@@ -240,7 +243,8 @@ class CredalSet:
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> value, member = TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).support([0.0, 1.0, 10.0])
+        >>> sets = TotalVariation().region([[0.7, 0.2, 0.1]], 0.1)
+        >>> value, member = sets.support([0.0, 1.0, 10.0])
         >>> value.round(2), member.round(2)
         (array([2.2]), array([[0.6, 0.2, 0.2]]))
         """
@@ -306,7 +310,8 @@ class CredalSet:
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).entropy_bounds(base="K")
+        >>> sets = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1)
+        >>> lower, upper = sets.entropy_bounds(base="K")
         >>> lower.round(3), upper.round(3)
         (array([0.455]), array([0.865]))
         """
@@ -349,7 +354,9 @@ class CredalSet:
         )
 
     def log_volume(self, random_state: RandomState = 0, n_rays: int = 1024) -> Volume:
-        """Return the logarithm of `volume` with its standard error; it is finite where the volume itself underflows.
+        """Return the logarithm of `volume` with its standard error.
+
+        It is finite where the volume itself underflows.
 
         Parameters
         ----------
@@ -416,7 +423,7 @@ class CredalSet:
         )
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the vertices of a set, (V, K), for polytopes (``tv``, ``ws``, ``inner``, ``intervals``).
+        """Return the vertices (V, K) of a set of ``tv``, ``ws``, ``inner`` or ``intervals``.
 
         Parameters
         ----------
@@ -449,7 +456,7 @@ class CredalSet:
         )[0]
 
     def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
-        """Return which actions the rule keeps under each set, (N, A) booleans; none under an empty set.
+        """Return which actions the rule keeps, (N, A) booleans; none under an empty set.
 
         Parameters
         ----------
@@ -463,7 +470,8 @@ class CredalSet:
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).decide("maximal")
+        >>> sets = TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1)
+        >>> sets.decide("maximal")
         array([[ True,  True, False],
                [ True, False, False]])
         """
@@ -516,7 +524,8 @@ class CredalSet:
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> sets = TotalVariation().region([[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]], threshold=0.25)
+        >>> predictions = [[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]]
+        >>> sets = TotalVariation().region(predictions, threshold=0.25)
         >>> sets.queue(items=["a", "b", "c"])
         Queue: 3 items, 1 re-annotate, 0 escalate, 1 ambiguous, 1 settled
         """
@@ -563,7 +572,7 @@ class CredalSet:
         return to_frame(self, items, ask, kind, alpha)
 
     def save(self, path: str | Path) -> None:
-        """Save the sets, with the names of classes and items, to a folder; `credalset.load` reads them.
+        """Save the sets with names of classes and items to a folder; `credalset.load` reads them.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ MAX_EXPECTATIONS = 20_000
 
 
 def as_utility(utility: Any, n_classes: int) -> FloatArray:
-    """Check a utility matrix (actions × classes) and scale it to [0, 1], which changes no decision."""
+    """Check a utility matrix (actions × classes) and scale it to [0, 1]; decisions stay."""
     array = as_numbers(utility, "utility")
     if array.ndim != 2 or array.shape[1] != n_classes or len(array) == 0:
         raise ValueError(
@@ -83,7 +83,7 @@ def _survivors(sets: CredalSet, rule: str, matrix: FloatArray | None) -> BoolArr
 
 
 def _tie(sets: CredalSet) -> float:
-    """Return the difference below which expectations count as equal: rounding, and the geometry's tolerance."""
+    """Return the difference below which expectations count as equal: rounding and tolerance."""
     return TIE + sets.geometry.tolerance
 
 

@@ -1,4 +1,6 @@
-"""Certified brackets of the smallest and the largest entropy of any convex region, from its support function.
+"""Certified brackets of the entropies of any convex region, from its support function.
+
+They hold for the smallest and the largest entropy.
 
 The envelopes bound the smallest entropy by majorisation, and the largest by that of the most even
 distribution between them. Frank–Wolfe steps raise the entropy of a member and improve the upper
@@ -49,7 +51,7 @@ def bracket(geometry: Geometry) -> Entropies:
 def climb(
     geometry: Geometry, lower: FloatArray, upper: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a bound on the largest entropy, and the entropy of a member that comes close to it, (N,) each.
+    """Return a bound on the largest entropy, and the entropy of a member close to it, (N,).
 
     Steps go toward the member v that maximises the tangent plane at λ, or move weight to v from the
     worst member of which λ is a mixture (Lacoste-Julien and Jaggi, 2015). The tangent plane bounds
@@ -101,7 +103,7 @@ def climb(
 
 
 def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
-    """Return t in [0, 1] that maximises H(point + t·step), by bisection on the (falling) derivative."""
+    """Return t in [0, 1] that maximises H(point + t·step), by bisection on the derivative."""
 
     def falls(t: FloatArray) -> BoolArray:
         return np.asarray(
@@ -113,7 +115,7 @@ def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
 
 
 def descend(geometry: Geometry) -> FloatArray:
-    """Return the entropy of the best of a few members, (N,), found from peaks of the likeliest classes.
+    """Return the entropy of the best of a few members, (N,), at peaks of the likeliest classes.
 
     Entropy is concave, so the minimiser of its linearisation over the region never has more
     entropy.

@@ -48,7 +48,7 @@ class Entropies(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Geometry(ABC):
-    """A batch of N regions {λ : divergence(λ) ≤ radius} over K classes, the base class of the regions of scores.
+    """N regions {λ : divergence(λ) ≤ radius} over K classes, the base of regions of scores.
 
     Subclasses are frozen dataclasses that define `divergence` and `support`; the other methods have
     defaults. Fields that are arrays (or predictions) have one row per region and are selected
@@ -78,7 +78,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def divergence(self, points: FloatArray) -> FloatArray:
-        """Return the divergence of points from the centres, (N, M); that of members is at most ``radius``.
+        """Return divergences of points from the centres, (N, M); members have at most ``radius``.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the largest expectation of a utility over each region, (N,), and members that attain it, (N, K).
+        """Return largest expectations over the regions, (N,), and members that attain them, (N, K).
 
         The value is certified: no member exceeds it. Members attain it up to ``tolerance``.
 
@@ -99,7 +99,10 @@ class Geometry(ABC):
         """
 
     def _attain(self, utility: FloatArray) -> FloatArray:
-        """Return members (N, K) that attain `support`, or come close if this is faster than a certificate."""
+        """Return points on rays toward random points of the simplex.
+
+        Classes contribute to these points in proportion to width.
+        """
         return self.support(utility)[1]
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -115,7 +118,7 @@ class Geometry(ABC):
         return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)
 
     def entropies(self) -> Entropies:
-        """Return the smallest and the largest entropy of each region in nats, or certified brackets of them.
+        """Return the smallest and largest entropy of each region in nats, or brackets of them.
 
         Returns
         -------
@@ -131,7 +134,7 @@ class Geometry(ABC):
     def log_volume(
         self, generator: np.random.Generator, n_rays: int
     ) -> tuple[FloatArray, FloatArray, str]:
-        """Return the logarithm of the share of the simplex (N,), its standard error (N,), "exact" or "estimate".
+        """Return the log share of the simplex (N,), its error (N,), "exact" or "estimate".
 
         Parameters
         ----------
@@ -182,7 +185,10 @@ class Geometry(ABC):
         return sample(self, n, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        """Return the lengths of rays from the centres along directions (N, M, K) in region and simplex, (N, M)."""
+        """Return lengths of rays from centres along directions (N, M, K).
+
+        They are lengths in the region and in the simplex, (N, M).
+        """
         from credalset.sets.volume import ray_length
 
         return ray_length(self, directions)
@@ -212,7 +218,7 @@ def answer(
     whole: Sequence[Any],
     empty: Sequence[float] | None = None,
 ) -> list[FloatArray]:
-    """Compute results for the regular regions, and fill in those of whole simplices and of empty regions.
+    """Compute results for regular regions; fill in those of whole simplices and empty regions.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class LevelSet(Geometry):
         return np.asarray(gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return certified upper bounds of the largest expectations, and members that come close."""
+        """Return certified bounds of the largest expectations, and members that come close."""
         return convex_support.support(self, self._outline(), utility)
 
     def _attain(self, utility: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ class LevelSet(Geometry):
         return np.clip(around.lower, 0.0, 1.0), np.clip(around.upper, 0.0, 1.0)
 
     def _outline(self) -> convex_support.Outline:
-        """Return boxes and cuts around the sets, computed once for each; selections of a batch share them."""
+        """Return boxes and cuts around the sets, computed once, also for selections of a batch."""
         missing = np.array(
             [i for i, row in enumerate(self.origin) if int(row) not in self.known], dtype=np.int64
         )

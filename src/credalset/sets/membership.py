@@ -52,7 +52,7 @@ def _read(sets: CredalSet, distribution: Any, items: Names | None) -> FloatArray
 
 
 def contains_pairs(sets: CredalSet, points: FloatArray) -> BoolArray:
-    """Tell which of the valid distributions (N, M, K), or (1, M, K) for all, belong to each set, (N, M)."""
+    """Tell which distributions (N, M, K), or (1, M, K) for all, belong to each set, (N, M)."""
 
     def one_block(rows: slice) -> BoolArray:
         mine = points if len(points) == 1 else points[rows]

@@ -33,7 +33,7 @@ RATE = 4.0  # of multiplicative weights
 
 
 def separate(geometry: Geometry) -> FloatArray:
-    """Return ``+inf`` for classes that are the mode of no member and ``radius`` for the others, (N, K)."""
+    """Return ``+inf`` for classes that are no member's mode and ``radius`` for others, (N, K)."""
     lower, upper = geometry.envelope()
     tie = TIE + geometry.tolerance
     open_ = upper >= lower.max(axis=1, keepdims=True) - tie
@@ -100,7 +100,7 @@ def best_somewhere(
 
 
 def _regret(points: FloatArray, matrix: FloatArray, action: IntArray) -> FloatArray:
-    """Return the expected utility of each action at the points minus that of the chosen action, (R, A)."""
+    """Return expected utilities of actions at the points minus the chosen action's, (R, A)."""
     values = points @ matrix.T
     return np.asarray(values - np.take_along_axis(values, action[:, None], axis=1))
 

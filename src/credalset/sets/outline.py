@@ -103,7 +103,7 @@ def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:
 def _open_chords(
     row: IntArray, angle: FloatArray, point: FloatArray, tolerance: float
 ) -> tuple[IntArray, FloatArray]:
-    """Return sets and outward directions of the chords that are further from the boundary than the tolerance."""
+    """Return sets and outward directions of chords further from the boundary than tolerated."""
     start = np.flatnonzero(np.diff(row, prepend=-1))
     following = np.arange(1, len(row) + 1)
     following[np.append(start[1:], len(row)) - 1] = (

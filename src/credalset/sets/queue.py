@@ -38,7 +38,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class QueueRules:
-    """Rules of the review queue. Entropies are normalised: 0 is a single label, 1 the uniform distribution.
+    """Rules of the review queue; normalised entropies are 0 for one label, 1 for the uniform.
 
     The first rule that applies decides:
 
@@ -100,7 +100,9 @@ class QueueRules:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queue:
-    """The action for each item, with a reason; built by `CredalSet.queue`. Arrays are in the order of the sets.
+    """The action for each item, with a reason; built by `CredalSet.queue`.
+
+    Arrays are in the order of the sets.
 
     Attributes
     ----------
@@ -122,7 +124,8 @@ class Queue:
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> sets = TotalVariation().region([[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]], threshold=0.25)
+    >>> predictions = [[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]]
+    >>> sets = TotalVariation().region(predictions, threshold=0.25)
     >>> sets.queue(items=["a", "b", "c"])["re-annotate"].items
     ('c',)
     """
@@ -139,7 +142,10 @@ class Queue:
         return len(self.action)
 
     def __getitem__(self, key: Any) -> Queue:
-        """Return the items of an action, in the order of the queue, or of some rows; the result is a queue again."""
+        """Return the items of an action, in the order of the queue, or of some rows.
+
+        The result is a queue again.
+        """
         rows = self.order(key) if isinstance(key, str) else np.atleast_1d(np.arange(len(self))[key])
         bounds = {
             name: getattr(self.entropies, name)[rows]

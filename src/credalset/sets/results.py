@@ -1,4 +1,4 @@
-"""Results of questions to sets: arrays with gaps or errors, the method, and the names of the items."""
+"""Results of questions to sets: arrays with gaps or errors, the method, and names of items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class PerSet:
     items: tuple[Any, ...] | None = None
 
     def to_frame(self) -> Any:
-        """Return the results as a pandas data frame; its index holds the names of the items where they are known."""
+        """Return the results as a pandas data frame.
+
+        Its index holds the names of the items where they are known.
+        """
         columns = {name: getattr(self, name) for name in self._columns}
         return need("pandas").DataFrame(
             columns, index=None if self.items is None else list(self.items)

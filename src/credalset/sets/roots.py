@@ -37,7 +37,8 @@ def bisect(
 
     Examples
     --------
-    >>> low, high = bisect(lambda x: x * x > np.array([2.0, 9.0]), np.zeros(2), np.full(2, 4.0), steps=60)
+    >>> squares = np.array([2.0, 9.0])
+    >>> low, high = bisect(lambda x: x * x > squares, np.zeros(2), np.full(2, 4.0), steps=60)
     >>> high
     array([1.41421356, 3.        ])
     """
@@ -77,7 +78,8 @@ def newton(
     Examples
     --------
     >>> squares = np.array([2.0, 9.0])
-    >>> newton(lambda x, c: (x * x - c, 2 * x), [squares], np.zeros(2), squares, squares, np.full(2, 1e-8))
+    >>> newton(lambda x, c: (x * x - c, 2 * x), [squares],
+    ...        np.zeros(2), squares, squares, np.full(2, 1e-8))
     array([1.41421356, 3.        ])
     """
     x = np.clip(start, low, high)

@@ -1,4 +1,4 @@
-"""Uniform draws from regions: rejection for large regions, exchanges between two classes for others.
+"""Uniform draws from regions: rejection for large regions, pairwise exchanges for others.
 
 With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex
 is sampled by rejection, which is exact. In other regions each draw is the end of its own Markov
@@ -113,7 +113,10 @@ def _by_exchange(geometry: Geometry, n: int, generator: np.random.Generator) -> 
 def _start(
     geometry: Geometry, n: int, width: FloatArray, generator: np.random.Generator
 ) -> FloatArray:
-    """Return points on rays toward random points of the simplex, to which classes contribute in proportion to width."""
+    """Return points on rays toward random points, to which classes contribute by width.
+
+    The points are those of the simplex.
+    """
     toward = width[:, None, :] * generator.standard_exponential(
         (len(geometry), n, geometry.n_classes)
     )
@@ -137,7 +140,7 @@ def _exchange(
     box: tuple[FloatArray, FloatArray],
     generator: np.random.Generator,
 ) -> FloatArray:
-    """Move mass between class i and classes j (N, n), by the shrinking intervals of slice sampling (Neal 2003).
+    """Move mass between class i and classes j (N, n), by slice sampling (Neal 2003).
 
     Proposals are uniform on the part of the line that lies in the box around the region. One
     outside the region cuts the interval, on its side of the state. A state without a proposal

@@ -1,4 +1,4 @@
-r"""Volumes by rays from the centre: unbiased estimates with standard errors, for any star-shaped region.
+r"""Volumes by rays from the centre: unbiased estimates with errors, for any star-shaped region.
 
 Write d = K − 1. In polar coordinates about the centre g, a region that is star-shaped about g has
 the volume $\int \rho(u)^d / d \, du$ over directions u, with ρ(u) the length of the ray inside the
@@ -42,7 +42,10 @@ ELEMENTS = 1 << 21  # numbers held at a time
 
 
 def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return sup{t : origin + t·direction ≥ 0} for directions (…, K) that sum to zero; 0 for the direction zero."""
+    """Return sup{t : origin + t·direction ≥ 0} for directions (…, K) that sum to zero.
+
+    0 for the direction zero.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(directions < 0, origin / -directions, np.inf).min(axis=-1)
     return np.where(np.isinf(ratio), 0.0, ratio)
@@ -85,7 +88,7 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
 def estimate(
     geometry: Geometry, generator: np.random.Generator, n_rays: int
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Return the logarithm of each region's share of the simplex, its standard error, and how it was found.
+    """Return each region's log share of the simplex, its standard error, and the method.
 
     Two classes are exact. Weights with a large spread have heavy tails, which a sample understates:
     the standard error is enlarged by a factor found on balls of known volume, and is ``+inf`` where
@@ -106,7 +109,10 @@ def estimate(
 
 
 def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log of the mean of exp(terms) over the last axis, and its standard error (relative, to first order)."""
+    """Return log of the mean of exp(terms) over the last axis, and its relative error.
+
+    The standard error is of first order.
+    """
     n = terms.shape[-1]
     with np.errstate(divide="ignore"):
         logs = np.asarray(logsumexp(terms, axis=-1)) - np.log(n)
@@ -115,7 +121,7 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights(geometry: Geometry, n_rays: int, generator: np.random.Generator) -> FloatArray:
-    """Return log weights of rays (N, M), drawn uniformly for regions that cover much of the simplex."""
+    """Return log weights of rays (N, M), uniform ones for regions that cover much."""
     pilot = draw_weights(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
     large = log_mean(pilot)[0] > np.log(UNIFORM_FROM)
     return draw_weights(
@@ -124,7 +130,10 @@ def _weights(geometry: Geometry, n_rays: int, generator: np.random.Generator) ->
 
 
 def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> FloatArray:
-    """Return κ such that half the Dirichlet draws lie within 0.7 of the radius, (N,); zero for large regions."""
+    """Return κ such that half the Dirichlet draws lie within 0.7 of the radius, (N,).
+
+    Zero for large regions.
+    """
     goal = 0.7 * geometry.radius
 
     def is_narrow(log_sharpness: FloatArray) -> BoolArray:
@@ -152,7 +161,10 @@ def _dirichlet(
 def draw_weights(
     geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Draw rays toward Dirichlet points; return the logarithm of each ray's unbiased estimate of the share, (N, M)."""
+    """Draw rays toward Dirichlet points.
+
+    Return the logarithm of each ray's unbiased estimate of the share, (N, M).
+    """
     center = geometry.center[:, None, :]
     k = geometry.n_classes
     toward = _dirichlet(geometry.center, sharpness, n_rays, generator) - center
@@ -184,7 +196,10 @@ def draw_weights(
 
 
 def smooth_quadrature(n: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights on [−1, 1]: Gauss–Legendre after a substitution for fractional powers at the ends."""
+    """Return nodes and weights on [−1, 1].
+
+    Gauss–Legendre after a substitution for fractional powers at the ends.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(n)
     u = 0.5 * (1.0 + nodes)
     return 2.0 * u**3 * (10.0 - 15.0 * u + 6.0 * u**2) - 1.0, weights * 30.0 * (u * (1.0 - u)) ** 2
@@ -196,7 +211,9 @@ NODES, WEIGHTS = smooth_quadrature(48)
 def _log_integral(
     directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray
 ) -> FloatArray:
-    """Return log ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
+    """Return log ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, (N, M).
+
+    Here x(t) = centre + t·direction.
 
     The logarithm of the integrand is concave. It is integrated by Gauss–Legendre around its peak,
     as far as it has fallen by `DROP` on both sides. Inside, classes take precedence.
@@ -252,7 +269,7 @@ def _window_end(
     level: FloatArray,
     end: FloatArray,
 ) -> FloatArray:
-    """Step away from the peak with growing steps until the integrand is below the level or the end is reached."""
+    """Step from the peak with growing steps until the integrand is below the level, or the end."""
     share = np.minimum(width / np.abs(end - peak), 1.0)
     for _ in range(200):
         is_open = (log_integrand(peak + share * (end - peak), *data) >= level) & (share < 1.0)

@@ -59,7 +59,9 @@ BLOCK = 1 << 22  # numbers in a block of resamples: 32 MB of doubles
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Agreement of annotators, which prints as a table. Undefined statistics, such as κ of a single class, are NaN.
+    """Agreement of annotators, which prints as a table.
+
+    Undefined statistics, such as κ of a single class, are NaN.
 
     Attributes
     ----------
@@ -89,7 +91,8 @@ class Agreement:
     Examples
     --------
     >>> from credalset import Annotations
-    >>> rows = [(1, "ann", "a"), (1, "bob", "a"), (2, "ann", "b"), (2, "bob", "b"), (3, "ann", "a"), (3, "bob", "b")]
+    >>> rows = [(1, "ann", "a"), (1, "bob", "a"), (2, "ann", "b"), (2, "bob", "b"),
+    ...         (3, "ann", "a"), (3, "bob", "b")]
     >>> print(Annotations.from_table(rows).agreement(n_resamples=0))
     Agreement: 3 items, 6 votes, 3 items with at least two
     <BLANKLINE>
@@ -125,7 +128,9 @@ class Agreement:
 
     @cached_property
     def workers(self) -> Rows | None:
-        """One row per annotator: ``votes`` on items with at least two, ``agreement`` with the others, and ``kappa``.
+        """One row per annotator.
+
+        ``votes`` on items with at least two, ``agreement`` with the others, and ``kappa``.
 
         It is None if the annotators are not known.
         """
@@ -137,7 +142,7 @@ class Agreement:
         return {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: value, low and high of each statistic, None for undefined values.
+        """Return plain values for JSON: value, low and high of each statistic, None if undefined.
 
         Returns
         -------
@@ -292,7 +297,10 @@ def _estimates(value: FloatArray, drawn: list[FloatArray], level: float, n: int)
 def statistics(
     counts: IntArray, weight: FloatArray, order: IntArray | None
 ) -> dict[str, FloatArray]:
-    """Compute every statistic for B weightings (B, U) of U patterns of counts; those per class have shape (B, K)."""
+    """Compute every statistic for B weightings (B, U) of U patterns of counts.
+
+    Those per class have shape (B, K).
+    """
     c = counts.astype(np.float64)
     n_classes = counts.shape[1]
     m = c.sum(axis=1)
@@ -332,7 +340,7 @@ def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
 
 
 def _ordinal_alpha(c: FloatArray, weight: FloatArray, votes: FloatArray) -> FloatArray:
-    """Krippendorff's α with squared distances of mean ranks, for columns in the order of the scale."""
+    """Krippendorff's α with squared distances of mean ranks, for columns in scale order."""
     total = votes.sum(axis=1)
     m = c.sum(axis=1)
     rank = (np.cumsum(votes, axis=1) - votes / 2) / total[:, None]
@@ -384,7 +392,7 @@ def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) ->
 def resample(
     frequency: IntArray, n_resamples: int, random: np.random.Generator
 ) -> Iterator[FloatArray]:
-    """Draw as many items as there are, with replacement; yield blocks of frequencies (B, U) of their patterns."""
+    """Draw as many items as there are, with replacement; yield pattern frequencies (B, U)."""
     n = int(frequency.sum())
     block = max(1, BLOCK // len(frequency))
     for done in range(0, n_resamples, block):

@@ -66,7 +66,8 @@ class Annotations:
     Examples
     --------
     >>> from credalset import Annotations
-    >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t1", "eve", "cat"), ("t2", "ann", "dog")]
+    >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t1", "eve", "cat"),
+    ...         ("t2", "ann", "dog")]
     >>> votes = Annotations.from_table(rows)
     >>> votes
     Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
@@ -181,7 +182,7 @@ class Annotations:
         worker: Iterable[Hashable] | None = None,
         **options: Unpack[LabelOptions],
     ) -> Self:
-        """Count the votes of a wide table: one row per item, one column per annotator, labels in the cells.
+        """Count the votes of a wide table: rows are items, columns annotators, cells labels.
 
         This is the format of cleanlab. Empty cells (None, NaN, masked, empty text) are not votes.
 
@@ -365,7 +366,7 @@ class Annotations:
 
     @property
     def distributions(self) -> FloatArray:
-        """Recorded distributions: shares of votes, (n, K); raises ``ValueError`` if an item has no votes."""
+        """Shares of votes, (n, K); raises ``ValueError`` if an item has no votes."""
         totals = self.counts.sum(axis=1)
         empty = np.flatnonzero(totals == 0)
         if len(empty):
@@ -379,7 +380,7 @@ class Annotations:
 
     @property
     def smoothed(self) -> FloatArray:
-        """Shares of votes per item and class after half a vote is added to each class, (n, K); none is zero."""
+        """Shares of votes (n, K) after half a vote is added to each class; none is zero."""
         return (self.counts + 0.5) / (self.n_votes[:, None] + 0.5 * self.n_classes)
 
     @property
@@ -400,7 +401,10 @@ class Annotations:
 
     @property
     def table(self) -> dict[str, list[Any]]:
-        """The votes as a long table with columns task, worker, label and, if known, time; not available for counts."""
+        """The votes as a long table with columns task, worker, label and, if known, time.
+
+        It is not available for counts.
+        """
         if self.ballots is None:
             raise ValueError(
                 "votes built from counts have no long table. Use from_table, from_wide or read."
@@ -422,7 +426,7 @@ class Annotations:
     def agreement(
         self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0
     ) -> Agreement:
-        """Measure the agreement of annotators: overall, per class and, if they are known, per annotator.
+        """Measure the agreement of annotators: overall, per class and, if known, per annotator.
 
         Parameters
         ----------
@@ -464,7 +468,9 @@ class Annotations:
         return self[find_rows(items, self.items)]
 
     def align(self, items: Iterable[Hashable]) -> Annotations:
-        """Return the votes in the order of the given items: the rows of ``votes.align(X.index).counts`` are those of X.
+        """Return the votes in the order of the given items.
+
+        The rows of ``votes.align(X.index).counts`` are those of X.
 
         Items without votes become rows of zeros, and votes on other items are dropped; ``notes``
         reports both.
@@ -519,7 +525,8 @@ class Annotations:
 
         Examples
         --------
-        >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"]).reorder(["yes", "maybe", "no"]).counts
+        >>> votes = Annotations.from_counts([[3, 1]], classes=["no", "yes"])
+        >>> votes.reorder(["yes", "maybe", "no"]).counts
         array([[1, 0, 3]])
         """
         wanted = as_names(classes)
@@ -560,7 +567,8 @@ class Annotations:
 
         Examples
         --------
-        >>> Annotations.from_counts([[3, 1], [0, 2]], classes=["no", "yes"], items=["a", "b"]).to_frame()
+        >>> counts = [[3, 1], [0, 2]]
+        >>> Annotations.from_counts(counts, classes=["no", "yes"], items=["a", "b"]).to_frame()
               no  yes
         item
         a      3    1

@@ -1,4 +1,4 @@
-"""Counting the votes of a long table: spelling of labels, repeated votes, and notes on dropped votes."""
+"""Counting the votes of a long table: spelling of labels, repeated votes, dropped votes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Ballots:
-    """Single votes: rows (item, worker, class) of positions, sorted by item; worker −1 is unknown."""
+    """Single votes: rows (item, worker, class) of positions, sorted by item; worker −1: unknown."""
 
     codes: IntArray  # (votes, 3)
     times: AnyArray | None = None
@@ -112,7 +112,10 @@ class Ballots:
 
 
 def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
-    """Return the fields of `Annotations` from a long table, with one warning of dropped and overruled votes."""
+    """Return the fields of `Annotations` from a long table, warning once of lost votes.
+
+    Votes are lost if they are dropped or overruled.
+    """
     dropped = Counter(table.dropped)
     notes = []
     labels, declared, merged = spell(table.label, table.classes, options)
@@ -203,7 +206,10 @@ def _n_items(table: LongTable) -> int:
 
 
 def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
-    """Return the items and the item of each vote: items with votes, or every row of a table without names."""
+    """Return the items and the item of each vote.
+
+    Items are those with votes, or every row of a table without names.
+    """
     if table.has_names:
         names, codes = _encode(table.task, rows)
         if table.items is None:
@@ -216,7 +222,7 @@ def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
 
 
 def _encode(values: Sequence[Any], rows: IntArray) -> tuple[Names, IntArray]:
-    """Return distinct values in order of first appearance, and the position of each row's value, −1 if missing."""
+    """Return distinct values in order of appearance, and each row's position, −1 if missing."""
     position: dict[Any, int] = {}
     taken = [values[row] for row in rows]
     try:
@@ -248,7 +254,9 @@ def _unknown(names: list[Any]) -> ValueError:
 def spell(
     labels: Sequence[Any], declared: Names | None, options: Options
 ) -> tuple[list[Any], Names | None, int]:
-    """Return tidied and renamed labels (None if empty), the declared labels likewise, and the number of changes.
+    """Return tidied and renamed labels, the declared labels likewise, and how many changed.
+
+    Labels that are empty become None.
 
     Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not
     distinguish 5 and "5".
@@ -313,7 +321,7 @@ def find_classes(
     ordered: bool | Mapping[Any, float],
     options: Options,
 ) -> tuple[Names, tuple[float, ...] | None]:
-    """Return the classes in column order and their positions on an ordinal scale, None without one."""
+    """Return the classes in column order and positions on an ordinal scale, None without."""
     scale = options.scale
     levels = options.levels
     found = levels or options.classes
@@ -342,7 +350,7 @@ def find_classes(
 
 
 def sort_labels(labels: Iterable[Any]) -> Names:
-    """Sort labels: texts that are all numbers as numbers, labels of several types as texts, with texts last.
+    """Sort labels: texts that are all numbers as numbers, several types as texts, texts last.
 
     Examples
     --------
@@ -359,7 +367,7 @@ def sort_labels(labels: Iterable[Any]) -> Names:
 
 
 def positions_of(levels: Names) -> tuple[float, ...]:
-    """Return the positions of the levels of a scale: their values if all are numbers, otherwise 0, 1, ….
+    """Return positions of the levels of a scale: their values if all are numbers, else 0, 1, ….
 
     Examples
     --------
@@ -385,7 +393,7 @@ def _is_number(name: Any) -> bool:
 def settle(
     item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray
 ) -> IntArray:
-    """Return the votes that count: for each worker and item the latest one, or the last row without times."""
+    """Return the votes that count: per worker and item the latest, or the last without times."""
     pairs = np.where(
         worker < 0, -1 - np.arange(len(rows)), item * (worker.max(initial=0) + 1) + worker
     )
@@ -402,7 +410,9 @@ def settle(
 
 
 def as_iso(value: Any, dayfirst: bool | None) -> Any:
-    """Return a date such as 02.01.2025 as ISO 8601 text, if ``dayfirst`` tells the day from the month; others as is.
+    """Return a date such as 02.01.2025 as ISO 8601 text; others as is.
+
+    It needs ``dayfirst``, which tells the day from the month.
 
     Examples
     --------
@@ -427,7 +437,10 @@ def as_iso(value: Any, dayfirst: bool | None) -> Any:
 
 
 def as_seconds(times: Iterable[Any]) -> FloatArray:
-    """Return times as increasing numbers, from numbers, dates and ISO 8601 texts; missing ones before all others."""
+    """Return times as increasing numbers, from numbers, dates and ISO 8601 texts.
+
+    Missing ones before all others.
+    """
     return np.array([-np.inf if is_missing(value) else _seconds(value) for value in times])
 
 

@@ -31,7 +31,9 @@ REMEDIES = {
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Label distributions of n items over K classes, with the votes and names behind them where they are known.
+    """Label distributions of n items over K classes, with the votes and names behind them.
+
+    Votes and names may be unknown.
 
     Attributes
     ----------
@@ -88,7 +90,9 @@ class Labels:
         return self.counts
 
     def scale_order(self, has_names: bool, name: str = "labels") -> IntArray | None:
-        """Return the columns in the order of their ordinal scale; None if they are in it, or have no scale.
+        """Return the columns in the order of their ordinal scale.
+
+        None if they are in it, or have no scale.
 
         Columns of predictions without names cannot be reordered, because later predictions have no
         names either.
@@ -106,7 +110,7 @@ class Labels:
         return order
 
     def in_scale_order(self, has_names: bool = True, name: str = "labels") -> Labels:
-        """Return labels with their columns in the order of their ordinal scale; see `scale_order`."""
+        """Return labels with their columns in ordinal scale order; see `scale_order`."""
         order = self.scale_order(has_names, name)
         return self if order is None else self.reorder(order)
 
@@ -121,7 +125,7 @@ def read_labels(
     like: str = "prediction",
     by_position: bool = True,
 ) -> Labels:
-    """Read distributions, annotation counts or ``Annotations``, in the order of given items and classes.
+    """Read distributions, counts or ``Annotations``, in the order of given items and classes.
 
     Rows and columns are matched by name if both sides have names, otherwise by position; further
     items are not used. A matrix of whole numbers holds counts; the rows of any other must sum to
@@ -179,7 +183,9 @@ def read_labels(
 
 
 def refuse_names(labels: Any, name: str, like: str, *, by_position: bool = True) -> None:
-    """Refuse ``Annotations`` with names of items beside predictions without: they have an order of their own.
+    """Refuse ``Annotations`` with names of items beside predictions without.
+
+    They have an order of their own.
 
     Frames are matched by position, as in scikit-learn, unless ``by_position`` is False.
     """
@@ -198,7 +204,10 @@ def refuse_names(labels: Any, name: str, like: str, *, by_position: bool = True)
 
 
 def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> None:
-    """Warn of names 0, 1, … in another order that are matched by position, because the other side has no names."""
+    """Warn of names 0, 1, … in another order that are matched by position.
+
+    They are if the other side has no names.
+    """
     if names is not None and not is_unnamed(names) and set(names) == set(range(len(names))):
         warn(
             f"the {what} of {name} and {like} are matched by position, as only one of them "
@@ -227,7 +236,9 @@ def item_names(value: Any) -> Names | None:
     Examples
     --------
     >>> import pandas as pd
-    >>> item_names(pd.Series([1, 2], index=["t1", "t2"])), item_names(pd.Series([1, 2])), item_names([[0.5, 0.5]])
+    >>> item_names(pd.Series([1, 2], index=["t1", "t2"]))
+    ('t1', 't2')
+    >>> item_names(pd.Series([1, 2])), item_names([[0.5, 0.5]])
     (('t1', 't2'), None, None)
     """
     own = getattr(value, "items", None)
@@ -244,12 +255,14 @@ def item_names(value: Any) -> Names | None:
 
 
 def class_names(value: Any, name: str = "labels") -> Names | None:
-    """Return the names of the columns of a frame or table, ``Annotations``, sets or labels, or None.
+    """Return the names of the columns of a frame, table, ``Annotations``, sets or labels, or None.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> class_names(pd.DataFrame([[0.5, 0.5]], columns=["no", "yes"])), class_names(pd.DataFrame([[0.5, 0.5]]))
+    >>> class_names(pd.DataFrame([[0.5, 0.5]], columns=["no", "yes"]))
+    ('no', 'yes')
+    >>> class_names(pd.DataFrame([[0.5, 0.5]]))
     (('no', 'yes'), None)
     """
     columns = getattr(value, "classes", None)
@@ -272,7 +285,7 @@ def is_unnamed(names: Names) -> bool:
 
 
 def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
-    """Return the names to match, None for 0, …, K − 1 unless ``own`` holds the same numbers in any order."""
+    """Return the names to match, None for 0, …, K − 1 unless ``own`` holds the same numbers."""
     return (
         None if wanted is None or (is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
     )
@@ -281,7 +294,7 @@ def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
 def match_names(
     own: Names | None, wanted: Names | None, what: str, name: str, like: str
 ) -> IntArray | None:
-    """Return the positions of ``wanted`` in ``own``; None if the order is the same or one side has no names.
+    """Return the positions of ``wanted`` in ``own``; None if the order is the same or names lack.
 
     Items of ``own`` that are not wanted are left out; classes and features must be the same. Raises
     ``ValueError`` for missing names, and for repeated names in different orders.
@@ -333,14 +346,15 @@ def order_columns(
 
 
 def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "prediction") -> Any:
-    """Put a column with one value, or row, per item (groups, weights, costs) into the order of the items.
+    """Put a column with one value or row per item (groups, weights, costs) into their order.
 
     Matched by name where both have names, else by position; values of further items are not used.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> per_item(pd.Series({"t2": "hard", "t1": "easy", "t3": "easy"}), ["t1", "t2"], "groups").tolist()
+    >>> groups = pd.Series({"t2": "hard", "t1": "easy", "t3": "easy"})
+    >>> per_item(groups, ["t1", "t2"], "groups").tolist()
     ['easy', 'hard']
     """
     if np.ma.is_masked(values):

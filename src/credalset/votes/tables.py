@@ -1,4 +1,6 @@
-"""Conversion of all sources of votes to a long table: a row per vote with task, worker, label and, if known, time.
+"""Conversion of all sources of votes to a long table.
+
+A row per vote with task, worker, label and, if known, time.
 
 Columns are named by the caller (``task``, ``worker``, ``label``, ``time``) or found by the names in
 `SYNONYMS`, ignoring case, spaces and underscores; the first name of the list that the table has is
@@ -92,7 +94,7 @@ class LongTable:
         return cls(task, label, worker or None, time or None)
 
     def declare(self, labels: Mapping[Any, Any]) -> None:
-        """Set the labels that could be chosen, in their order, with their positions on a scale or None."""
+        """Set the labels to choose from, in their order, with positions on a scale or None."""
         self.classes = tuple(labels) or None
         self.ordered = None not in labels.values() and labels
 
@@ -134,7 +136,10 @@ def _plain(name: Hashable) -> str:
 
 
 def long_table(table: Any, given: Mapping[str, Hashable | None]) -> LongTable:
-    """Read a long table: a data frame, a mapping of columns, or a list of dicts or (task, worker, label) tuples."""
+    """Read a long table.
+
+    A data frame, a mapping of columns, or a list of dicts or (task, worker, label) tuples.
+    """
     if isinstance(table, LongTable):
         return table
     columns = _columns(table)
@@ -184,7 +189,9 @@ def _columns(table: Any) -> Mapping[Any, Any]:
 
 
 def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -> LongTable:
-    """Read a wide table: a row per item, a column per annotator, labels in the cells; empty cells are not votes.
+    """Read a wide table: a row per item, a column per annotator, labels in the cells.
+
+    Empty cells are not votes.
 
     Items are named by the column ``task``, by a column with one of its `SYNONYMS`, or by the index
     of a pandas frame.
@@ -255,7 +262,10 @@ def _matrix_columns(table: Any) -> dict[Hashable, Any]:
 
 
 def records_table(records: Mapping[Hashable, Any]) -> LongTable:
-    """Read labels by item: ``{"t1": ["cat", "cat", "dog"]}``, or counts by item: ``{"t1": {"cat": 2, "dog": 1}}``."""
+    """Read labels by item, or counts by item.
+
+    Examples are ``{"t1": ["cat", "cat", "dog"]}`` and ``{"t1": {"cat": 2, "dog": 1}}``.
+    """
     task: list[Any] = []
     label: list[Any] = []
     classes: dict[Any, None] = {}
@@ -284,14 +294,16 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
 
 
 def as_list(column: Any) -> list[Any]:
-    """Return a column of any library as a list of Python values; masked and missing values become None.
+    """Return a column of any library as a list of Python values; missing ones become None.
 
     Whole numbers that were converted to floats because of missing values become whole numbers
     again.
 
     Examples
     --------
-    >>> as_list(np.array([1.0, np.nan])), as_list(np.ma.array([1, 2], mask=[0, 1])), as_list(["1.0", ""])
+    >>> as_list(np.array([1.0, np.nan])), as_list(np.ma.array([1, 2], mask=[0, 1]))
+    ([1, None], [1, None])
+    >>> as_list(["1.0", ""])
     ([1, None], [1, None], ['1.0', None])
     """
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":

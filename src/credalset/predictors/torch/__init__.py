@@ -1,4 +1,7 @@
-"""Neural networks that learn label distributions (extra ``torch``); the only folder that imports PyTorch."""
+"""Neural networks that learn label distributions (extra ``torch``).
+
+Only this folder imports PyTorch.
+"""
 
 from __future__ import annotations
 

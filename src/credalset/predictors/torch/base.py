@@ -67,7 +67,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of a batch, from outputs (B, n_outputs) and label distributions (B, K)."""
+        """Return the loss of a batch, from outputs (B, n_outputs) and distributions (B, K)."""
 
     def _n_outputs(self, n_classes: int) -> int:
         return n_classes
@@ -193,7 +193,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _epoch(
         self, module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer | None
     ) -> float:
-        """Pass over all items once in random order, training if there is an optimiser; return the mean loss."""
+        """Pass over all items in random order, training with an optimiser; return the mean loss."""
         order = torch.randperm(len(x), device=x.device)
         x = x[order]
         y = y[order]
@@ -209,7 +209,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return float(total) / len(x)
 
     def _outputs(self, X: Any) -> Tensor:
-        """Return the outputs for new items, (n, n_outputs), in double precision if the device supports it."""
+        """Return outputs for new items, (n, n_outputs), in double precision where possible."""
         check_is_fitted(self)
         device = _as_device(self.device)
         dtype = torch.float32 if device.type == "mps" else torch.float64

@@ -1,4 +1,6 @@
-r"""A learner of probability intervals: where label distributions lie, and how far each class may go down and up.
+r"""A learner of probability intervals: distributions, and bounds around them.
+
+It learns where label distributions lie, and how far each class may go down and up.
 
 Training aims at what people read. Each batch is taken for its own calibration data: at each of
 `LEVELS` the threshold is a smooth quantile of its scores, and the sets that it gives have a width,
@@ -31,7 +33,9 @@ BISECTIONS = 18
 
 @dataclass(eq=False, repr=False)
 class IntervalNetwork(Network):
-    r"""Predict probability intervals: a label distribution and, for each class, a half-width below and above it.
+    r"""Predict probability intervals.
+
+    An interval is a label distribution and, for each class, a half-width below and above it.
 
     Use the network with the score `Intervals`. It is trained for small sets: the loss is the
     cross-entropy plus a weighted sum of the mean width of the sets, their mean number of
@@ -63,7 +67,7 @@ class IntervalNetwork(Network):
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
     >>> network = IntervalNetwork(epochs=5, random_state=0).fit(data.X, data.counts)
-    >>> network.predict_intervals(data.X[:2]).shape  # the distribution, the half-widths below and above
+    >>> network.predict_intervals(data.X[:2]).shape  # distribution, half-widths
     (2, 3, 3)
     """
 
@@ -131,7 +135,9 @@ class IntervalNetwork(Network):
 def mean_sizes(
     center: Tensor, below: Tensor, above: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean width, number of labels and range of entropies of each batch's sets, (…), from tensors (…, B, K).
+    """Return mean width, number of labels and range of entropies of each batch's sets, (…).
+
+    The tensors have shape (…, B, K).
 
     At level α the threshold is about the (1 − α)-quantile of the batch's scores; the mean is over
     items and `LEVELS`.
@@ -156,7 +162,7 @@ def mean_sizes(
 
 
 def smooth_quantiles(scores: Tensor) -> Tensor:
-    """Return quantiles of scores (…, B) at `LEVELS`, (…, L): geometric means over the ranks around each.
+    """Return quantiles of scores (…, B) at `LEVELS`, (…, L): geometric means of ranks around.
 
     A single order statistic would have a gradient for one item of the batch only.
     """
@@ -178,7 +184,10 @@ def n_possible(lower: Tensor, upper: Tensor) -> Tensor:
 
 
 def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the largest entropy between reachable envelopes, (…, K) to (…), that of one level clipped to them."""
+    """Return the largest entropy between reachable envelopes, (…, K) to (…).
+
+    It is that of one level clipped to the envelopes.
+    """
     with torch.no_grad():
         low = torch.zeros_like(lower[..., :1])
         level = torch.ones_like(lower[..., :1])
@@ -194,7 +203,10 @@ def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
 
 
 def least_entropy(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return a small entropy between reachable envelopes, (…, K) to (…): mass goes to the largest upper ends first."""
+    """Return a small entropy between reachable envelopes, (…, K) to (…).
+
+    Mass goes to the largest upper ends first.
+    """
     order = torch.argsort(upper, dim=-1, descending=True)
     lower = lower.gather(-1, order)
     upper = upper.gather(-1, order)

@@ -23,7 +23,7 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FirstOrderNetwork(Network):
-    r"""Predict label distributions with a fully connected network (the paper's first-order learner).
+    r"""Predict label distributions by a fully connected network (the paper's first-order learner).
 
     Training minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions
     λ. The defaults are those of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU,
@@ -153,7 +153,8 @@ class SecondOrderNetwork(Network):
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
-    >>> network = SecondOrderNetwork(hidden=(16,), link="softplus", learning_rate=0.01, epochs=20, random_state=0)
+    >>> network = SecondOrderNetwork(hidden=(16,), link="softplus", learning_rate=0.01,
+    ...                              epochs=20, random_state=0)
     >>> concentration = network.fit(data.X, data.counts).predict_concentration(data.X[:2])
     >>> concentration.shape, bool((concentration >= 1).all())
     ((2, 3), True)
@@ -227,7 +228,7 @@ def dirichlet_log_density(concentration: Tensor, log_point: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> dirichlet_log_density(torch.ones(3), torch.tensor([0.2, 0.3, 0.5]).log()).exp()  # the uniform density
+    >>> dirichlet_log_density(torch.ones(3), torch.tensor([0.2, 0.3, 0.5]).log()).exp()  # uniform
     tensor(2.)
     """
     log_beta = torch.lgamma(concentration).sum(dim=-1) - torch.lgamma(concentration.sum(dim=-1))

@@ -110,7 +110,7 @@ def read_votes(
 
 
 def _columns(records: list[dict[str, Any]], wanted: Any) -> dict[str, list[Any]]:
-    """Return the fields of records by name, those within objects too if they are wanted: ``answer.label``."""
+    """Return fields of records by name, if wanted those within objects too: ``answer.label``."""
     columns = {
         name: [record.get(name) for record in records]
         for name in dict.fromkeys(n for r in records for n in r)

@@ -1,4 +1,6 @@
-"""Argilla: records with lists of responses, as a Hugging Face dataset (Parquet, JSON) or as its own JSON.
+"""Argilla: records with lists of responses, as a Hugging Face dataset or as its own JSON.
+
+Datasets are Parquet or JSON.
 
 https://docs.argilla.io/latest/how_to_guides/import_export/
 """
@@ -28,7 +30,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per submitted response; drafts and discarded ones are dropped, suggestions ignored."""
+    """Yield a vote per submitted response; drafts and discards are dropped, suggestions ignored."""
     _declare(export)
     for _, task, record in export.records("id", "external_id"):
         for question, responses in _questions(record):
@@ -49,7 +51,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
 
 
 def _questions(record: Record) -> Iterator[tuple[str, list[tuple[Any, Any, Any]]]]:
-    """Yield each question and its responses (user, value, status), in whichever of the three layouts."""
+    """Yield each question and its responses (user, value, status), in any of three layouts."""
     nested = record.get("responses")
     if isinstance(nested, dict) and "fields" in record:
         for name, responses in nested.items():
@@ -82,7 +84,7 @@ def _zipped(users: Any, values: Any, statuses: Any) -> list[tuple[Any, Any, Any]
 
 
 def _declare(export: Export) -> None:
-    """Note the options of the question from the settings beside the data, where a folder holds them."""
+    """Note the options of the question from the settings beside the data, if there are any."""
     settings = None if export.folder is None else export.folder / ".argilla" / "settings.json"
     if settings is None or not settings.is_file():
         return

@@ -1,4 +1,6 @@
-"""doccano: a file per annotator (JSONL, JSON or CSV), in a folder or zip archive; or one for all, which names nobody.
+"""doccano: a file per annotator (JSONL, JSON or CSV), in a folder or zip archive.
+
+Or one for all, which names nobody.
 
 https://doccano.github.io/doccano/
 """

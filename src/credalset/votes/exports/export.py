@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 @dataclass
 class Export:
-    """The records of one or several files, the columns given by the caller, and the findings of a reader."""
+    """The records of some files, the columns given by the caller, and a reader's findings."""
 
     name: str
     files: list[tuple[str, list[Record]]]  # name without suffix, records
@@ -73,7 +73,7 @@ class Export:
         return who
 
     def asks(self, question: str) -> bool:
-        """Tell whether to read a question: the one that ``label`` names, or the only one of the export."""
+        """Tell whether to read a question: the one ``label`` names, or the only one."""
         if self.given["label"] is not None:
             return bool(question == self.given["label"])
         self.only = self.only or question

@@ -27,7 +27,10 @@ def annotations_of(task: Record) -> Any:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per annotation; cancelled and ground-truth ones are dropped, predictions and drafts ignored."""
+    """Yield a vote per annotation.
+
+    Cancelled and ground-truth ones are dropped, predictions and drafts ignored.
+    """
     seen: set[Any] = set()
     for _, task, record in export.records("id"):
         found = annotations_of(record)
@@ -64,7 +67,7 @@ def why_not(annotation: Record, seen: set[Any]) -> str:
 
 
 def answer(results: list[Any], export: Export) -> Any:
-    """Return the answer to the question: a rating, or a list of the choices; None if it was not answered."""
+    """Return the answer to the question: a rating, or a list of choices; None if unanswered."""
     chosen: list[Any] | None = None
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
@@ -79,7 +82,10 @@ def answer(results: list[Any], export: Export) -> Any:
 
 
 def chosen_in(value: Record, key: str, export: Export) -> list[Any]:
-    """Return the rating or the choices that a value holds; a choice in a taxonomy is the path to it."""
+    """Return the rating or the choices that a value holds.
+
+    A choice in a taxonomy is the path to it.
+    """
     if key == "rating":
         export.ordered = True
         return [value[key]]

@@ -1,4 +1,4 @@
-"""Label Studio, JSON-MIN, CSV and TSV: a row per annotation, its answers beside the data of the task.
+"""Label Studio, JSON-MIN, CSV and TSV: a row per annotation, its answers beside its task.
 
 https://labelstud.io/guide/export#JSON-MIN
 """
@@ -19,7 +19,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per row. Such files have no cancelled annotations, and do not mark ground truth."""
+    """Yield a vote per row. Files have no cancelled annotations, nor mark ground truth."""
     records = [record for _, found in export.files for record in found]
     label = export.given["label"] or _question(export, records)
     export.how.append(f"answers from {label!r}")

@@ -1,4 +1,4 @@
-"""LeWiDi (Learning with Disagreements) JSON: an object of items, the second (2023) and third (2025) edition.
+"""LeWiDi (Learning with Disagreements) JSON: an object of items, editions 2023 and 2025.
 
 https://le-wi-di.github.io/
 """
@@ -19,7 +19,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per annotation; all levels of the soft label are classes, also those without votes."""
+    """Yield a vote per annotation; all levels of the soft label are classes, even if unvoted."""
     levels: set[str] = set()
     for _, task, item in export.records("id"):
         soft = item["soft_label"] if isinstance(item.get("soft_label"), dict) else {}

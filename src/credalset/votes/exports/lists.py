@@ -1,4 +1,7 @@
-"""Rows with a list of labels each, and a list of annotators beside it: common among Hugging Face datasets."""
+"""Rows with a list of labels each, and a list of annotators beside it.
+
+Common among Hugging Face datasets.
+"""
 
 from __future__ import annotations
 

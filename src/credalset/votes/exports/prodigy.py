@@ -17,7 +17,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per answer: the options accepted, or accept and reject of the label in question."""
+    """Yield a vote per answer: options accepted, or accept and reject of the label in question."""
     for _, task, row in export.records("_input_hash", "_task_hash", "text"):
         worker = export.worker(row, "_annotator_id", "_session_id")
         time = export.field(row, "time", "_timestamp")

@@ -1,4 +1,6 @@
-"""How long sets take to answer, for every score: envelope, entropy bounds and decide in µs of processor time per set.
+"""How long sets take to answer, for every score, in µs of processor time per set.
+
+The questions are the envelope, the entropy bounds and decide.
 
 Run ``python benchmarks/answers.py`` (a few minutes) or ``--quick`` for a look at the tables.
 SciPy's SLSQP solves the same problems on a few of the same sets, and `probly` answers for the sets
@@ -71,7 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_sets(name: str, n: int, k: int, seed: int = 0) -> CredalSet:
-    """Sets of mixed sizes, 20 to 80 % of the way to the uniform distribution, around centres uniform on the simplex."""
+    """Sets of mixed sizes around centres that are uniform on the simplex.
+
+    Sizes are 20 to 80 % of the way to the uniform distribution.
+    """
     rng = np.random.default_rng(seed)
     centers = rng.dirichlet(np.ones(k), n)
     return sets_around(name, centers, rng.uniform(0.2, 0.8, n), rng)
@@ -151,7 +156,10 @@ def microseconds(ask: Callable[[CredalSet], Any], sets: CredalSet, repeats: int)
 
 
 def slsqp_microseconds(question: str, one: CredalSet) -> float:
-    """Time of SciPy's solver for one set; a few of the problems stand for all of them where there are many."""
+    """Time of SciPy's solver for one set.
+
+    A few of the problems stand for all of them where there are many.
+    """
     k = one.n_classes
 
     def seconds(objective: Callable[[np.ndarray], float]) -> float:
@@ -206,7 +214,7 @@ def growth_table(quick: bool) -> None:
 
 
 def gap_table(n: int) -> None:
-    """How far the best member found lies above the certified smallest entropy, as a share of log K, for K = 10."""
+    """Excess of the best member found over the certified smallest entropy, over log K (K = 10)."""
     rng = np.random.default_rng(0)
     sources = {f"Dirichlet({c})": rng.dirichlet(np.full(10, c), n) for c in (0.1, 1.0, 10.0)}
     data = Path(os.environ.get("CREDALSET_DATA", "data")) / "cifar10h_model_a.npz"
@@ -290,7 +298,7 @@ def wall_seconds(ask: Callable[[CredalSet], Any], sets: CredalSet) -> float:
 
 
 def probly_environment() -> str:
-    """Return the Python of ``.venv-probly/``, which is made with this Python or a newer one if need be."""
+    """Return the Python of ``.venv-probly/``; make it with this or a newer Python if need be."""
     python = PROBLY_HOME / "bin" / "python"
     if not python.exists():
         print(

@@ -35,7 +35,10 @@ N_CALIB = 500
 
 
 def tasks(folder: str | None) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
-    """Features, counts and kinds of the items, by data set; all but synthetic ones are split anew for each seed."""
+    """Features, counts and kinds of the items, by data set.
+
+    All but synthetic ones are split anew for each seed.
+    """
     found: dict[str, tuple[Any, Any, dict[str, Any]]] = {}
     try:
         nli = load_chaosnli("roberta", folder)
@@ -48,7 +51,10 @@ def tasks(folder: str | None) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 
 
 def real(X: Any, counts: Any, kinds: dict[str, Any], seed: int) -> tuple[Any, Any, dict[str, Any]]:
-    """Predictions for the items that a logistic regression was not trained on, and their kinds, read off these too."""
+    """Predictions for the items that a logistic regression was not trained on, and their kinds.
+
+    The kinds are read off the predictions too.
+    """
     order = np.random.default_rng(seed).permutation(len(X))
     train = order[: len(X) // 3]
     rest = order[len(X) // 3 :]
@@ -81,7 +87,10 @@ def synthetic(seed: int) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def measure(g: Any, counts: Any, kinds: dict[str, Any]) -> dict[str, dict[str, tuple[float, int]]]:
-    """Coverage of each kind, and how many items of it were tested, by method; the mean width is a kind of its own."""
+    """Coverage of each kind, and how many items of it were tested, by method.
+
+    The mean width is a kind of its own.
+    """
     columns = np.column_stack(list(kinds.values()))
     old = slice(0, N_CALIB)
     new = slice(N_CALIB, None)
@@ -109,7 +118,7 @@ def measure(g: Any, counts: Any, kinds: dict[str, Any]) -> dict[str, dict[str, t
 
 
 def report(name: str, make: Any, n_seeds: int) -> int:
-    """Print one data set's table; return how many kinds fall short of what is guaranteed to them."""
+    """Print one data set's table; return how many kinds fall short of what they are guaranteed."""
     of_seeds = [measure(*make(seed)) for seed in range(n_seeds)]
     columns = list(of_seeds[0][BASELINE])
     rows: list[tuple[str, ...]] = [("sets", *columns, f"vs {BASELINE}")]

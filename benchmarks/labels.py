@@ -50,7 +50,7 @@ Maker = Callable[[int], tuple[Any, Any, tuple[int, int, int]]]
 
 
 def tasks(folder: str | None) -> dict[str, Maker]:
-    """Features, counts and sizes of the parts (training, calibration, test), by data set and seed."""
+    """Features, counts and sizes of parts (training, calibration, test), by data set and seed."""
     found: dict[str, Maker] = {}
     try:
         nli = load_chaosnli("roberta", folder)
@@ -66,7 +66,10 @@ def tasks(folder: str | None) -> dict[str, Maker]:
 
 
 def toy(seed: int) -> tuple[Any, Any, tuple[int, int, int]]:
-    """Three Gaussians of standard deviation 0.1, centres of standard deviation 0.3; votes from the true posterior."""
+    """Three Gaussians of standard deviation 0.1, centres of standard deviation 0.3.
+
+    Votes from the true posterior.
+    """
     rng = np.random.default_rng(seed)
     centres = rng.normal(0.5, 0.3, (3, 2))
     X = centres[rng.integers(3, size=7000)] + rng.normal(0.0, 0.1, (7000, 2))
@@ -85,7 +88,7 @@ def synthetic(n_classes: int) -> Maker:
 
 
 def parts(make: Maker, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Predictions and counts of the calibration and the test items, from a model trained on the rest."""
+    """Predictions and counts of the calibration and the test items, by a model of the rest."""
     X, counts, sizes = make(seed)
     order = np.random.default_rng(seed).permutation(len(X))
     train, calib, test = np.split(order, np.cumsum(sizes))[:3]
@@ -98,7 +101,7 @@ def parts(make: Maker, seed: int) -> tuple[Any, Any, Any, Any]:
 
 
 def corrected(g: Any, counts: Any, g_new: Any, seed: int) -> LabelSets:
-    """As published: p-values averaged on one half of the items, and ranked among those of the other half."""
+    """As published: p-values averaged on one half of the items, ranked among those of the other."""
     rng = np.random.default_rng(seed)
     half = len(g) // 2
     shares = counts / counts.sum(axis=1, keepdims=True)

@@ -1,4 +1,6 @@
-"""What a guarantee for the true distribution costs: thresholds, volumes and coverage of the truth, by number of votes.
+"""What a guarantee for the true distribution costs, by number of votes.
+
+Measured are thresholds, volumes and coverage of the truth.
 
 Votes are drawn from known distributions, so that coverage of the truth can be counted. ``oracle``
 is calibrated with the truth itself, ``plain`` with the shares of the votes and without any
@@ -56,7 +58,10 @@ def draw(predictor: str, n: int, n_classes: int, rng: np.random.Generator) -> tu
 
 
 def measure(noise: str, score: str, items: tuple[Any, Any, Any], n: int) -> list[float]:
-    """Calibrate on the first n items; return the threshold, and volume and coverage of the truth on the others."""
+    """Calibrate on the first n items and measure the sets on the others.
+
+    Return the threshold, the volume and the coverage of the truth.
+    """
     prediction, truth, counts = items
     labels = truth[:n] if noise == "oracle" else counts[:n]
     sets = cs.conformalize(prediction[:n], labels, score, noise=NOISES[noise]).predict_set(
@@ -67,7 +72,7 @@ def measure(noise: str, score: str, items: tuple[Any, Any, Any], n: int) -> list
 
 
 def run(predictor: str, score: str, options: argparse.Namespace) -> int:
-    """Print one table, a row per number of votes and noise model; return how many guarantees fall short."""
+    """Print a table, a row per number of votes and noise model; return how many guarantees fail."""
     noises = [name for name in NOISES if name != "FewVotes" or score == "brier"]
     rows: list[tuple[str, ...]] = [
         (

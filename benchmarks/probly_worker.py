@@ -1,4 +1,6 @@
-"""Ask `probly` about credal sets and write down its answers and its time; started by ``benchmarks/answers.py``.
+"""Ask `probly` about credal sets and write down its answers and its time.
+
+Started by ``benchmarks/answers.py``.
 
 ``python probly_worker.py IN.npz OUT.npz``, with a Python that has probly and torch but not
 credalset. Keys of the input read ``region/K/array``; of the output ``region/K/question/answer`` and

@@ -1,4 +1,6 @@
-"""What sets of each score leave open at equal coverage: the paper's scores and networks, a softmax, and intervals.
+"""What sets of each score leave open at equal coverage.
+
+The paper's scores and networks, a softmax, and intervals.
 
 Sizes are what people read off sets: width, epistemic uncertainty, labels that can be the most
 probable one, items decided (at most one such label), and volume. *Hard* items are the third whose
@@ -52,7 +54,10 @@ N_RAYS, MAX_VOLUMES, MAX_SETS = (
 
 
 class Part(NamedTuple):
-    """Features and votes of one split (training, calibration, test), and what a classifier says of its items."""
+    """Features and votes of one split (training, calibration, test), and predictions of its items.
+
+    The predictions are those of a classifier.
+    """
 
     X: list[Any]
     counts: list[Any]

@@ -1,4 +1,4 @@
-"""Votes in hand on ChaosNLI and CIFAR-10H: widths, decided items and coverage, as tables in Markdown.
+"""Votes in hand on ChaosNLI and CIFAR-10H: widths, decided items and coverage, as Markdown.
 
     python benchmarks/votes_in_hand.py --output docs/results/votes_in_hand.md
     python benchmarks/votes_in_hand.py --quick
@@ -44,7 +44,10 @@ Row = dict[str, float]
 
 
 def load(name: str, split: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return predictions and votes in random order; for ChaosNLI those that did not train the linear model."""
+    """Return predictions and votes in random order.
+
+    For ChaosNLI those that did not train the linear model.
+    """
     rng = np.random.default_rng(split)
     if name == "cifar":
         with np.load(DATA / "cifar10h_model_a.npz") as file:
@@ -120,7 +123,10 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
 
 
 def imputed(name: str, split: int) -> dict[str, Row]:
-    """Calibration items with 3, 5 or 10 votes each: imputed, plain, proved, and an oracle that knows all votes."""
+    """Calibration items with 3, 5 or 10 votes each.
+
+    Imputed, plain, proved, and an oracle that knows all votes.
+    """
     fit, calibrate, (p, counts) = parts_of(name, split)
     p_calib = np.concatenate([fit[0], calibrate[0]])
     all_votes = np.concatenate([fit[1], calibrate[1]])
@@ -158,7 +164,7 @@ def imputed(name: str, split: int) -> dict[str, Row]:
 
 
 def proved(g: np.ndarray, votes: np.ndarray, g_new: np.ndarray) -> Row:
-    """Widths of the distribution-free routes to the distribution behind the votes that did not predict."""
+    """Widths of distribution-free routes to the distribution behind votes that did not predict."""
     found = {}
     for name, noise in (("unbiased", cs.UnbiasedVotes()), ("moments", cs.FewVotes(delta=0.01))):
         found[name] = mean_width(
@@ -172,7 +178,10 @@ def mean_width(sets: Any) -> float:
 
 
 def policies(name: str, split: int) -> dict[str, Row]:
-    """Policies against the same number of votes for all, each calibrated as a whole, with the same votes held back."""
+    """Policies against the same number of votes for all items.
+
+    Each is calibrated as a whole, with the same votes held back.
+    """
     fit, *others = parts_of(name, split)
     crowd = cs.DirichletCrowd().fit(*fit)
     items = [np.concatenate(parts) for parts in zip(*others, strict=True)]
@@ -256,7 +265,10 @@ def _activelab(p: np.ndarray, votes: np.ndarray) -> np.ndarray:
 
 
 def broken(name: str, split: int) -> dict[str, Row]:
-    """Synthetic crowds that are no Dirichlet crowds: coverage of the imputed route with three votes, score brier."""
+    """Synthetic crowds that are no Dirichlet crowds.
+
+    Coverage of the imputed route with three votes, score brier.
+    """
     rng = np.random.default_rng(400 + split)
     found = {}
     for title, make in SIMULATIONS.items():

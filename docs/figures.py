@@ -1,4 +1,6 @@
-"""Draw the pictures of the documentation: ``python docs/figures.py`` writes ``docs/regions/img`` and ``docs/img``.
+"""Draw the pictures of the documentation.
+
+``python docs/figures.py`` writes ``docs/regions/img`` and ``docs/img``.
 
 The region pages show the sets that `figures` lists; before a set is drawn, the area inside its
 outline is compared with `CredalSet.volume`. The gallery shows what its own code draws: the examples
@@ -30,7 +32,7 @@ PICTURE = re.compile(r"^!\[[^\]]*\]\(img/([\w-]+)\.svg\)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Panel:
-    """One triangle: a title, and sets that are drawn over each other from the largest to the smallest."""
+    """One triangle: a title, and sets drawn over each other from the largest to the smallest."""
 
     title: str
     sets: CredalSet
@@ -45,12 +47,15 @@ def first_order(
 
 
 def dirichlets(title: str, mode: list[float], weights: list[float], threshold: float) -> Panel:
-    """Dirichlet predictions with one mode and several weights, at one threshold of the relative likelihood."""
+    """Dirichlet predictions with one mode and several weights, all at one threshold.
+
+    It is a threshold of the relative likelihood.
+    """
     return Panel(title, cs.get_score("so").region(1.0 + np.outer(weights, mode), threshold))
 
 
 def sided(title: str, prediction: list[list[float]], thresholds: list[float]) -> Panel:
-    """Probability intervals, a distribution with its half-widths below and above, at several thresholds."""
+    """Probability intervals at several thresholds: a distribution, half-widths below and above."""
     return Panel(
         title,
         cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds),
@@ -158,7 +163,7 @@ def draw(panels: list[Panel]) -> Any:
 
 
 def gallery() -> dict[str, Any]:
-    """Figures of the gallery, by file name: each is what the code before it on the page drew last."""
+    """Figures of the gallery, by file name: each is what the code before it drew last."""
     parser = doctest.DocTestParser()
     page = GALLERY.read_text(encoding="utf-8")
     scope: dict[str, Any] = {}
@@ -183,7 +188,10 @@ HERO = {
 
 
 def hero() -> Any:
-    """The picture of the home page: three messages, what annotators said, and what the model does not rule out."""
+    """The picture of the home page.
+
+    Three messages, what annotators said, and what the model does not rule out.
+    """
     import textwrap
 
     from matplotlib.figure import Figure

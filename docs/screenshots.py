@@ -1,4 +1,6 @@
-"""Photograph the example page for the documentation: ``python docs/screenshots.py`` writes ``docs/img/report*.png``.
+"""Photograph the example page for the documentation.
+
+``python docs/screenshots.py`` writes ``docs/img/report*.png``.
 
 Needs Playwright (extra ``test``) and a Chromium, that of the system by default. Look at the result
 before you commit.

@@ -133,7 +133,7 @@ def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
 
 def features_of(row: Any) -> str:
-    """Return the features of a result row or cell of ChaosNLI, whose parts are named ``"features learner"``."""
+    """Return the features of a row or cell of ChaosNLI; parts are named ``"features learner"``."""
     return str(row["part"]).rsplit(" ", 1)[0]
 
 
@@ -143,7 +143,9 @@ def plain_name(text: str) -> str:
 
 
 def fingerprint(*arrays: FloatArray | None) -> str:
-    """Return a short checksum of arrays and their shapes, so that results of other data are not taken for these.
+    """Return a short checksum of arrays and their shapes.
+
+    It prevents that results of other data are taken for these.
 
     Examples
     --------

@@ -18,7 +18,7 @@ NAME = "chaosnli"
 
 
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
-    """Return what all batches share: the features that the data folder has, and the sizes of the parts.
+    """Return what all batches share: the features that the data folder has, and sizes of parts.
 
     Features are standardised on the training items. There are many MiniLM features, and they carry
     little information: a network memorises the training items within ten epochs, so it is not

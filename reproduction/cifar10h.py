@@ -17,7 +17,10 @@ SHOWN = 1000  # test images of the first split whose sets are kept for the maps
 
 
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
-    """Return what all batches share. Parts of a split are train, calibration, test; a prefit softmax trains nothing."""
+    """Return what all batches share.
+
+    Parts of a split are train, calibration, test; a prefit softmax trains nothing.
+    """
     data = load(data_dir)
     full = {
         "quick": quick,

@@ -24,7 +24,7 @@ TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "den
 def draw(
     name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool
 ) -> list[Path]:
-    """Draw the figures of an experiment as PNG files; raises `MissingExtraError` without matplotlib.
+    """Draw the figures of an experiment as PNGs; raises `MissingExtraError` without matplotlib.
 
     ``quick`` leaves out what takes longest to draw, the sets of second-order predictions.
     """

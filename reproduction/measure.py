@@ -27,7 +27,10 @@ GRID_STEP = 0.005  # the paper's
 
 @dataclass(frozen=True)
 class Part:
-    """Items of a split: features, later the predictions made from them, and labels; more where votes are simulated."""
+    """Items of a split: features, later the predictions made from them, and labels.
+
+    More where votes are simulated.
+    """
 
     inputs: Any
     labels: FloatArray
@@ -113,7 +116,7 @@ def measure(
 
 
 def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
-    """Return the mean of `CredalSet.efficiency` at several thresholds, scoring every grid point only once."""
+    """Return the mean of `CredalSet.efficiency` at several thresholds, scoring points once."""
     points = grid(sets.n_classes, GRID_STEP)[None]
 
     def one_block(rows: slice) -> FloatArray:
@@ -152,7 +155,7 @@ def _uncertainty(sets: CredalSet) -> Row:
 def example_rows(
     head: Row, calibrated: Calibration, test: Part, alpha: float, items: Sequence[int]
 ) -> list[Row]:
-    """Keep predictions and thresholds of a few test items, from which their sets can be drawn later."""
+    """Keep predictions and thresholds of a few test items, to draw their sets from later."""
     prediction = np.asarray(test.inputs)
     return [
         {

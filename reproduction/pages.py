@@ -1,4 +1,4 @@
-"""Results as Markdown, ready for the documentation: our numbers, beside the paper's where it gives any."""
+"""Results as Markdown, for the documentation: our numbers, beside the paper's if any."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def mean_of(name: str) -> Callable[[Row], str]:
 
 
 def section(name: str, title: str, text: str) -> list[str]:
-    """Give a text its heading, between marks by which a page can include it alone; nothing without a text."""
+    """Give a text its heading, between marks by which a page can include it; no text, nothing."""
     body = f"### {title}\n\n{text}" if title else text
     return (
         [f"<!-- --8<-- [start:{name}] -->\n{body}\n\n<!-- --8<-- [end:{name}] -->"] if text else []

@@ -1,4 +1,4 @@
-"""Numbers of the paper (arXiv source, commented table included), for our tables to show beside ours."""
+"""Numbers of the paper (arXiv source, commented table included), shown beside ours."""
 
 from __future__ import annotations
 

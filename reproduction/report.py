@@ -1,4 +1,4 @@
-"""What a finished experiment leaves behind: a table in the terminal, tables and figures in a folder."""
+"""What a finished experiment leaves behind: a table in the terminal, and a folder of results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
 def write(
     name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]
 ) -> None:
-    """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
+    """Write the rows, the summary and the figures of an experiment, and print the main table."""
     rows = store.rows(batches)
     cells = summarize(rows, independent=name == "synthetic")
     store.combine(batches, out / f"{name}.parquet")
@@ -61,7 +61,10 @@ def write(
 
 
 def terminal_table(name: str, part: str, cells: Sequence[Row]) -> str:
-    """Write the table of one part at the paper's level, at most 100 columns wide; nothing if there are no lines."""
+    """Write the table of one part at the paper's level, at most 100 columns wide.
+
+    Nothing if there are no lines.
+    """
     lines = tables.lines(cells, ALPHA[name])
     if (
         name == "synthetic"

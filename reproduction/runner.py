@@ -1,4 +1,4 @@
-"""Work through batches, one after another or in several processes, keeping each as soon as it is finished."""
+"""Work through batches, one after another or in several processes, keeping each once finished."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def _outcomes(
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Start processes inside that never see Ctrl-C, which is for this one: they inherit that it is ignored."""
+    """Start processes inside that never see Ctrl-C, which is for this one.
+
+    They inherit that it is ignored.
+    """
     if (
         threading.current_thread() is not threading.main_thread()
     ):  # only the main thread sees it anyway

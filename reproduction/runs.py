@@ -40,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Learner:
-    """A network of `credalset.predictors`, the method that predicts, and the names of the scores to calibrate."""
+    """A network of `credalset.predictors`, its prediction method, and the scores to calibrate."""
 
     network: str = ""  # none: the features are predictions already
     method: str = "predict_proba"
@@ -57,7 +57,10 @@ TRAINED = ("first-order", "second-order")
 
 
 def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> list[Outcome]:
-    """Train the tasks of all batches together, then predict and measure; each batch gets its share of the time."""
+    """Train the tasks of all batches together, then predict and measure.
+
+    Each batch gets its share of the time.
+    """
     import torch
 
     learner = LEARNERS[options["learner"]]
@@ -95,7 +98,10 @@ def parts_of(inputs: Any, labels: FloatArray, rows: Iterable[AnyArray]) -> tuple
 
 
 def shown_items(labels: FloatArray, last: float) -> tuple[int, ...]:
-    """Choose a clear, a middling and an ambiguous item to draw; ``last`` is how far down the third one comes."""
+    """Choose a clear, a middling and an ambiguous item to draw.
+
+    ``last`` is how far down the third one comes.
+    """
     order = np.argsort(labels.max(axis=1))[::-1]
     return tuple(int(order[int(share * (len(order) - 1))]) for share in (0.1, 0.5, last))
 

@@ -19,13 +19,13 @@ from reproduction.batch import Batch, Outcome, Row, add_up
 
 
 class Store:
-    """The finished batches of one experiment, in a folder that is created when the first one is written."""
+    """The finished batches of one experiment, in a folder that the first one written creates."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def is_done(self, batch: Batch) -> bool:
-        """Tell whether a batch is finished; a file that cannot be trusted raises `FileFormatError`."""
+        """Tell whether a batch is finished; an untrustworthy file raises `FileFormatError`."""
         return self._path(batch).is_file() and self.outcome(batch) is not None
 
     def outcome(self, batch: Batch) -> Outcome:

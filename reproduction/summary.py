@@ -91,7 +91,9 @@ def _averages(rows: list[Row], independent: bool, tail: float) -> Row:
 def coverage_band(
     n_calibration: int, n_test: int, alpha: float, *, n_seeds: int = 1, error: float = 0.05
 ) -> tuple[float, float]:
-    """Return the interval that holds the mean observed coverage of independent seeds with probability 1 − ``error``.
+    """Return the interval of the mean observed coverage of seeds with probability 1 − ``error``.
+
+    Seeds are independent.
 
     Examples
     --------
@@ -110,7 +112,10 @@ def coverage_band(
 
 
 def shrinking(cells: Sequence[Row]) -> tuple[int, list[Row]]:
-    """Return how many series of thresholds over growing numbers of votes there are, and which of them grow anywhere."""
+    """Return the number of series of thresholds over growing numbers of votes, and those that grow.
+
+    A series grows if it does so anywhere.
+    """
     series: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for cell in sorted(cells, key=lambda cell: cell["n_votes"]):
         if cell["n_votes"] > 0:

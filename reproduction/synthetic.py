@@ -1,4 +1,7 @@
-"""Synthetic votes with a known truth: coverage, thresholds and volumes over classes, votes and training-set sizes."""
+"""Synthetic votes with a known truth.
+
+Coverage, thresholds and volumes over classes, votes and training-set sizes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ EXACT = 0  # number of votes that stands for labels without noise
 
 
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
-    """Return what all batches share: the paper's grid, or a small one that shows that everything works."""
+    """Return what all batches share: the paper's grid, or a small one that shows that all works."""
     full = {
         "classes": [3, 4, 6, 8, 10],
         "votes": [1, 5, 10, 100],
@@ -55,7 +58,10 @@ def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
 
 
 def _vote_tasks(batch: Batch) -> list[Task]:
-    """Three equal parts, every number of votes; labels for training, calibration and test are shares of votes."""
+    """Three equal parts, every number of votes.
+
+    Labels for training, calibration and test are shares of votes.
+    """
     options = batch.options
     found = []
     n = options["n_part"]
@@ -75,7 +81,10 @@ def _vote_tasks(batch: Batch) -> list[Task]:
 
 
 def _size_tasks(batch: Batch) -> list[Task]:
-    """More and more training items beside the same calibration and test items; labels of 100 votes, and exact ones."""
+    """More and more training items beside the same calibration and test items.
+
+    Labels of 100 votes, and exact ones.
+    """
     n = batch.options["n_size_part"]
     found = []
     seed = np.random.default_rng([batch.options["seed"], 3, n])

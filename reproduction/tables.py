@@ -1,4 +1,4 @@
-"""Cells of an experiment as tables: for the terminal, as Markdown for pages, as CSV for everything else."""
+"""Cells of an experiment as tables: for the terminal, Markdown for pages, CSV for all else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADINGS |= {"aleatoric": "aleat.", "epistemic": "epist."}
 
 
 def lines(cells: Sequence[Row], alpha: float) -> list[Row]:
-    """Average the cells of a part over the numbers of classes, one line per score, votes and training items."""
+    """Average cells of a part over numbers of classes: one line per score, votes and items."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for cell in pick(cells, alpha=alpha):
         groups[cell["score"], cell["n_votes"], cell["n_train"]].append(cell)
@@ -80,7 +80,7 @@ def to_csv(cells: Sequence[Row]) -> str:
 def pivot(
     cells: Sequence[Row], across: str, write: Callable[[Row], str], down: Sequence[str]
 ) -> str:
-    """Write one value per cell: one column of the table for each value of ``across``, rows named by ``down``."""
+    """Write one value per cell: a column for each value of ``across``, rows named by ``down``."""
     name = HEADINGS.get(across, across)
     rows: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
     for cell in sorted(cells, key=lambda cell: cell[across]):
@@ -89,7 +89,7 @@ def pivot(
 
 
 def grid_table(head: Sequence[str], rows: Mapping[tuple[Any, ...], Mapping[str, Any]]) -> str:
-    """Write what each row has by column, columns in the order in which they come up; nothing without rows."""
+    """Write what each row has by column, columns in order of appearance; nothing without rows."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     body = [[*key, *(row.get(column, "") for column in columns)] for key, row in rows.items()]
     return markdown([*head, *columns], body) if body else ""
@@ -141,7 +141,7 @@ def volume_text(cell: Row) -> str:
 
 
 def verdict_lines(cells: Sequence[Row]) -> tuple[list[str], list[str]]:
-    """Say whether coverage is as theory says, the truth is covered and votes help; then name the exceptions."""
+    """Say if coverage is as theory says, truth is covered and votes help; name exceptions."""
     outside = sum(not cell["band_low"] <= cell["coverage"] <= cell["band_high"] for cell in cells)
     counts = {side: [cell for cell in cells if cell["verdict"] == side] for side in ("low", "high")}
     sentences = [

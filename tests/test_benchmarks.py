@@ -37,7 +37,7 @@ def test_tables_of_any_length(capsys):
 
 @pytest.mark.slow
 def test_millions_of_rows_are_scored_in_bounded_memory_and_time():
-    """In a process of its own: the recorded peak of a child is at least the size of the process that starts it.
+    """In a process of its own: a child's recorded peak is at least the size of its parent.
 
     A quarter of the rows is a million, as memory reaches its plateau only after some hundred
     thousand.

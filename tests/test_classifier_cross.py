@@ -1,4 +1,6 @@
-"""Cross-conformal calibration through the classifier: trained per fold, predicted by all, saved and loaded."""
+"""Cross-conformal calibration through the classifier: trained per fold, predicted by all,
+saved and loaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Labels meet features by name where both have names, by position where neither has, and never by guessing."""
+"""Labels meet features by name where both have names, by position where neither has,
+and never by guessing.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def error(model: Any) -> float:
 
 
 class InnerModel(TransformerMixin, BaseEstimator):
-    """Replaces features by what a model of its own predicts, which it trains on rows in an order of its own."""
+    """Replaces features by what a model of its own predicts,
+    which it trains on rows in an order of its own.
+    """
 
     def fit(self, X: Any, y: Any) -> InnerModel:
         rows = np.random.default_rng(0).permutation(len(X))
@@ -130,7 +134,9 @@ SERIES = pd.Series(DATA.counts.argmax(axis=1), index=ITEMS)
     "outer", [*DROP_THE_INDEX, *KEEP_THE_INDEX], ids=lambda outer: type(outer).__name__
 )
 def test_meta_estimators_cannot_misalign_votes(outer: Any) -> None:
-    """Votes and frames of counts in another order are refused, by scikit-learn or by us; aligned labels are right."""
+    """Votes and frames of counts in another order are refused, by scikit-learn or by us;
+    aligned labels are right.
+    """
     for votes in (SHUFFLED, SHUFFLED.to_frame()):
         with parallel_config("threading"), pytest.raises((ValueError, NotImplementedError)):
             clone(outer).fit(X, votes)

@@ -1,4 +1,6 @@
-"""scikit-learn's model selection on label distributions and counts, and several scores on one model."""
+"""scikit-learn's model selection on label distributions and counts,
+and several scores on one model.
+"""
 
 from __future__ import annotations
 

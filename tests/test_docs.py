@@ -1,4 +1,6 @@
-"""Code on README and the home page runs as it stands; every public name has an API entry; word counts hold."""
+"""Code on README and the home page runs as it stands; every public name has an API entry;
+word counts hold.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +176,9 @@ def demo_files() -> None:
 
 
 def judge_files() -> None:
-    """Write what the guide about judges shows: outputs of three judges as JSON Lines, and votes of people."""
+    """Write what the guide about judges shows: outputs of three judges as JSON Lines,
+    and votes of people.
+    """
     panel = datasets.make_judge_panel(2400, n_votes=40, random_state=0)
     labels, pairs = list(panel.classes), range(len(panel))
     records = [

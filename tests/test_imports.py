@@ -121,7 +121,9 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Go through everything that runs on import; function bodies and what is for the type checker do not."""
+    """Go through everything that runs on import;
+    function bodies and what is for the type checker do not.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -133,7 +135,9 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def part_of(module: str) -> str:
-    """The room a module belongs to, by the longest name in LAYERS: ``credalset.scores.base`` to ``scores.base``."""
+    """The room a module belongs to, by the longest name in LAYERS:
+    ``credalset.scores.base`` to ``scores.base``.
+    """
     parts = module.split(".")[1:]
     names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next((name for name in names if name in LEVEL), parts[0] if parts else "credalset")

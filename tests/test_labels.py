@@ -35,7 +35,9 @@ def shares_of(calibration: Any) -> Any:
 @pytest.mark.parametrize("target", ["annotator", "majority", 0.7])
 @pytest.mark.parametrize("seed", range(6))
 def test_no_population_of_five_items_breaks_the_promise(target, seed):
-    """Each item is as likely as any other to be the new one: the coverage of its label is a mean over five cases."""
+    """Each item is as likely as any other to be the new one:
+    the coverage of its label is a mean over five cases.
+    """
     rng = np.random.default_rng(seed)
     prediction = rng.dirichlet(np.ones(3), 5)
     prediction[4] = prediction[3]  # ties
@@ -62,7 +64,9 @@ def reached(sets: LabelSets, counts: Any, target: Any) -> float:
 
 
 def test_drawn_labels_keep_the_promise_in_every_case_too():
-    """Three items with two labels each, two draws per item: all 2⁶ draws, all orders, no chance left."""
+    """Three items with two labels each, two draws per item: all 2⁶ draws, all orders,
+    no chance left.
+    """
     prediction = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
     shares = np.array([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]])
     alphas = (0.34, 0.45, 0.5)
@@ -99,7 +103,9 @@ def test_p_values_and_thresholds_are_those_of_the_definition():
 
 @pytest.mark.parametrize(("alpha", "n", "n_samples"), [(0.1, 50, 5), (0.05, 99, 10), (0.25, 31, 3)])
 def test_the_threshold_of_drawn_labels_is_the_one_the_authors_publish(alpha, n, n_samples):
-    """Their code keeps conformities from the (⌊αM(n + 1)⌋ − M + 1)-th smallest of the nM drawn ones on."""
+    """Their code keeps conformities from the (⌊αM(n + 1)⌋ − M + 1)-th smallest of the
+    nM drawn ones on.
+    """
     prediction, counts, _ = crowd(n, n)
     drawn = np.random.default_rng(1).multinomial(
         n_samples, counts / counts.sum(axis=1, keepdims=True)
@@ -123,7 +129,9 @@ def test_one_vote_per_item_is_plain_calibration():
 
 
 def test_correcting_averaged_p_values_leaves_one_label_per_item():
-    """The published correction ranks the new p-value among those of a second half of the items, one drawn label each.
+    """The published correction ranks the new p-value among those of other items, one label each.
+
+    These are a second half of the items, with one drawn label.
 
     Averaged p-values fall as scores grow, so these ranks are those of the scores, but for ties
     among the p-values.

@@ -1,4 +1,6 @@
-"""What goes with items one by one (groups, weights, truths, sizes) is matched by their names, as labels are."""
+"""What goes with items one by one (groups, weights, truths, sizes) is matched by their names,
+as labels are.
+"""
 
 from __future__ import annotations
 

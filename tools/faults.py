@@ -1,4 +1,6 @@
-"""Break things at random and count what happens: kills, forgeries, full disks, lost workers (``make faults``).
+"""Break things at random and count what happens.
+
+Kills, forgeries, full disks, lost workers (``make faults``).
 
 The fast tests try every step once; this tries many at random. It prints a Markdown table of trials
 and outcomes and leaves with exit code 1 if an outcome is not one of those that are promised.
@@ -79,7 +81,8 @@ PROMISED = {
 }
 PROMISED |= {"the same bytes", "the same bytes after --resume", "exit 130", "finished before"}
 OUTCOMES = """After a kill, the older result (`old`), the new one (`new`) or,
-if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with `FileFormatError`, or
+if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with
+`FileFormatError`, or
 its values are `legal`: they could have been saved."""
 
 
@@ -87,7 +90,10 @@ its values are `legal`: they could have been saved."""
 
 
 def in_child(work: Callable[[], Any], kill_after: float | None = None) -> tuple[int, str]:
-    """Run a function in a forked process, perhaps kill it; return its exit code and what it returned, as text."""
+    """Run a function in a forked process and perhaps kill it.
+
+    Return its exit code and what it returned, as text.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -185,7 +191,7 @@ NEW = {"score": "tv", "alpha": 0.2}
 
 
 def kill_commands(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
-    """Kill -9 at a random moment of a command that replaces an older result, or writes a first one."""
+    """Kill -9 at a random moment of a command that replaces an older result or writes a first."""
     write_job(folder)
     for number in range(n):
         name, line = list(COMMANDS.items())[number % len(COMMANDS)]

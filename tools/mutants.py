@@ -20,7 +20,10 @@ LAWS = "tests/sets/test_oracles.py"
 
 
 class Fault(NamedTuple):
-    """One fault: what is wrong, where, the text that is replaced and by what, and the tests that should notice."""
+    """One fault.
+
+    What is wrong, where, the text that is replaced and by what, and the tests that should notice.
+    """
 
     title: str
     file: str
@@ -498,7 +501,7 @@ def is_caught(fault: Fault) -> bool:
 
 
 def main() -> int:
-    """Try every fault, or those whose titles contain the words given; ``--list`` prints the titles."""
+    """Try every fault, or those whose titles contain the given words; ``--list`` prints titles."""
     if sys.argv[1:] == ["--list"]:
         print("\n".join(fault.title for fault in FAULTS))
         return 0

@@ -1,4 +1,7 @@
-"""Mend what is read from docstrings: citations, parameters that share an entry, constructors that users never call."""
+"""Mend what is read from docstrings.
+
+That is: citations, parameters that share an entry, and constructors that users never call.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def tidy(obj: griffe.Object) -> None:
 
 
 def value_of(obj: griffe.Object, constant: str) -> str:
-    """Return the value of a constant such as ``style.GREY`` as it is written where it is defined, if that is ours."""
+    """Return a constant such as ``style.GREY`` as its definition has it, if it is ours."""
     module, _, name = constant.rpartition(".")
     try:
         path = f"{obj.resolve(module)}.{name}" if module else obj.resolve(name)
@@ -73,7 +76,10 @@ def parsed(obj: griffe.Object) -> list[griffe.DocstringSection]:
 
 
 def is_result(obj: griffe.Class) -> bool:
-    """Tell whether users get such an object from a function and never make one: it has attributes, no parameters."""
+    """Tell whether users get such an object from a function and never make one.
+
+    It has attributes, no parameters.
+    """
     kinds = {section.kind for section in parsed(obj)}
     return griffe.DocstringSectionKind.attributes in kinds and not any(
         map(is_parameters, parsed(obj))

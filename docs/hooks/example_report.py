@@ -1,4 +1,4 @@
-"""Put an example page on the site: written anew at every build, so that it is what the code writes."""
+"""Put an example page on the site: written anew at every build, so it is what the code writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ BLUR = {"mail": 0.22, "chat": 0.44}  # how far the invented model is off, in log
 def example_report(
     path: str | Path | None = "report.html", n_items: int = 400, random_state: int = 0
 ) -> Report:
-    """Write a page about invented messages: three classes, a hundred votes, two channels, a model that errs in one."""
+    """Write a page about invented messages.
+
+    Three classes, a hundred votes, two channels, a model that errs in one.
+    """
     rng = np.random.default_rng(random_state)
     data = make_messages(N_CALIBRATION + n_items, n_votes=100, random_state=rng)
     blur = np.array([BLUR[channel] for channel in data.channels])[:, None] * rng.gamma(

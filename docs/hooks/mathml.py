@@ -14,7 +14,8 @@ from typing import Any
 from latex2mathml.converter import convert
 
 FORMULA = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>',
+    r'<(?P<tag>span|div) class="arithmatex">'
+    r"\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>",
     re.DOTALL,
 )
 ENDING = re.compile(r"(</math>)</span>([.,;:)]+)")

@@ -1,4 +1,4 @@
-"""Show the files that a repository keeps at its root on the site as well; their links start at the root."""
+"""Show the files of the repository's root on the site as well; their links start at the root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every noise model with groups, weights and features: what is supported covers each group, the rest is refused."""
+"""Every noise model with groups, weights and features: what is supported covers each group,
+the rest is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ ALPHA, N_TEST = 0.2, 300
 def items(
     n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One item in five is hard: its prediction is far off, and it has fewer votes than the others."""
+    """One item in five is hard: its prediction is far off,
+    and it has fewer votes than the others.
+    """
     hard = rng.random(n) < 0.2
     truth = rng.dirichlet(np.ones(2), n)
     share = np.where(hard, 0.8, 0.1)[:, None]
@@ -135,7 +139,9 @@ def test_each_group_is_covered_over_many_repetitions(score: str, model: str, kin
 
 
 def test_an_epsilon_for_the_average_item_fails_a_group_of_single_votes() -> None:
-    """Why it is refused: one item in twenty has a single vote, which hides how far its truth is from the prediction."""
+    """Why it is refused: one item in twenty has a single vote,
+    which hides how far its truth is from the prediction.
+    """
     rng = np.random.default_rng(0)
     hard = rng.random(4000) < 0.05
     truth = np.where(hard[:, None], [0.97, 0.03], rng.dirichlet(np.ones(2), 4000))

@@ -32,7 +32,9 @@ def problem(seed: int, n: int = 40, d: int = 3, n_new: int = 6) -> tuple[Any, An
 def fit(
     scores: Any, features: Any, alpha: float, weights: Any, direction: Any
 ) -> tuple[float, Any]:
-    """Quantile regression by the textbook, less direction · β: the smallest direction · β of all optima, and one."""
+    """Quantile regression by the textbook, less direction · β:
+    the smallest direction · β of all optima, and one.
+    """
     n, d = features.shape
     cost = np.concatenate([-(1 - alpha) * direction, weights * (1 - alpha), weights * alpha])
     both = np.hstack([features, np.eye(n), -np.eye(n)])
@@ -79,7 +81,9 @@ def test_weights_enter_the_programme(seed):
 
 @pytest.mark.parametrize("seed", [1, 3, 5])
 def test_refitting_with_every_imputed_score_finds_the_same_threshold(seed):
-    """The definition of the paper: a score belongs to the set if the fit that counts it in does not stay below it."""
+    """The definition of the paper: a score belongs to the set if the fit that counts it
+    in does not stay below it.
+    """
     scores, features, new = problem(seed, n=30, d=2)
     for phi, threshold in zip(new, conditional_quantiles(scores, features, 0.2, new), strict=True):
         both = np.vstack([features, phi])
@@ -91,7 +95,9 @@ def test_refitting_with_every_imputed_score_finds_the_same_threshold(seed):
 
 
 def test_optima_far_from_the_start_are_found_too(monkeypatch):
-    """Few items near the start, and a new item of great weight: some items far away change sides."""
+    """Few items near the start, and a new item of great weight:
+    some items far away change sides.
+    """
     scores, features, new = problem(1, n=300, d=2)
     everything = conditional_quantiles(scores, features, 0.1, new, None, np.full(6, 8.0))
     monkeypatch.setattr(conditional, "NEAR", 2)
@@ -160,7 +166,9 @@ def test_groups_that_do_not_overlap_get_their_own_thresholds():
 
 
 def leave_one_out(covered: Any, features: Any) -> Any:
-    """Coverage of each item by a calibration on all others: each is as likely as any to be the new one."""
+    """Coverage of each item by a calibration on all others:
+    each is as likely as any to be the new one.
+    """
     n = len(features)
     return np.array(
         [covered(np.delete(np.arange(n), last), last) for last in range(n)], dtype=float
@@ -169,7 +177,9 @@ def leave_one_out(covered: Any, features: Any) -> Any:
 
 @pytest.mark.parametrize(("seed", "n_votes"), [(0, 5), (1, 2)])
 def test_no_group_of_any_population_falls_short(seed, n_votes):
-    """The promise is a mean over who is the new item, so it must hold for every list of items to the last one."""
+    """The promise is a mean over who is the new item,
+    so it must hold for every list of items to the last one.
+    """
     prediction, counts, kinds = crowd(45, seed, n_votes)
     size = np.random.default_rng(seed).random(45)
     features = np.column_stack([kinds, size])

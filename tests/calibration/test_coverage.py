@@ -1,4 +1,6 @@
-"""Coverage, statistically: the mean over fresh calibration and test draws must meet the exact conformal rank."""
+"""Coverage, statistically: the mean over fresh calibration and test draws must meet the
+exact conformal rank.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def observed_coverage(
 def band(
     rank: int, n_calib: int, n_test: int, repetitions: int, z: float = 3.9
 ) -> tuple[float, float]:
-    """Where the mean of ``repetitions`` coverages lies (each is beta-binomial), up to one chance in 10 000."""
+    """Where the mean of ``repetitions`` coverages lies (each is beta-binomial),
+    up to one chance in 10 000.
+    """
     single = stats.betabinom(n_test, rank, n_calib + 1 - rank)
     half = z * single.std() / n_test / math.sqrt(repetitions)
     center = rank / (n_calib + 1)
@@ -96,7 +100,9 @@ def test_a_quantile_without_the_extra_one_fails_the_band() -> None:
 
 
 def test_strict_sets_lose_their_coverage_when_scores_tie() -> None:
-    """A constant model and few votes: scores take a handful of values. Closed sets cover, open ones do not."""
+    """A constant model and few votes: scores take a handful of values. Closed sets cover,
+    open ones do not.
+    """
     score, rng = SCORES["tv"], np.random.default_rng(1)
     prediction = np.tile([0.5, 0.3, 0.2], (3000, 1))
     labels = rng.multinomial(1, [0.5, 0.3, 0.2], 3000) / 1.0

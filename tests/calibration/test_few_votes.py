@@ -54,7 +54,9 @@ def test_the_bound_is_rarely_too_small_over_many_samples(law: str, n: int) -> No
 
 
 def test_a_bet_that_is_too_bold_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gambler who may go into debt would be seen by the test above: the limit on the bet matters."""
+    """A gambler who may go into debt would be seen by the test above:
+    the limit on the bet matters.
+    """
     monkeypatch.setattr(few_votes, "BOLDNESS", 50.0)
     monkeypatch.setattr(few_votes, "PRIOR", 1e-3)
     assert errors("rare and large", 20, 0.3, 60) > stats.binom.ppf(1 - 1e-4, 60, 0.3)
@@ -64,7 +66,9 @@ def test_a_bet_that_is_too_bold_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_bound_is_nearly_as_sharp_as_the_normal_approximation(
     delta: float, limit: float
 ) -> None:
-    """Within ``limit`` standard errors for half of the samples, where a constant bet would need √(2 log 1/δ)."""
+    """Within ``limit`` standard errors for half of the samples,
+    where a constant bet would need √(2 log 1/δ).
+    """
     rng, n = np.random.default_rng(1), 3000
     found = [upper_mean(np.clip(rng.normal(1.0, 0.3, n), 0, 2), 2.0, delta) for _ in range(15)]
     assert np.median(found) <= 1.0 * few_votes.RATIO + limit * 0.3 / math.sqrt(n)
@@ -90,7 +94,9 @@ def draw(
 def barely(
     n: int, share: float, rng: np.random.Generator, votes: int = 4
 ) -> tuple[np.ndarray, ...]:
-    """The hardest case: a share of crowds at one distance (0.32) from the prediction, the others exactly at it.
+    """The hardest case.
+
+    A share of crowds at one distance (0.32) from the prediction, the others exactly at it.
 
     Every threshold below that distance covers all but ``share``, and Markov's inequality loses
     nothing.
@@ -127,7 +133,9 @@ def test_the_truth_is_covered(n_classes: int, votes: int, share: float) -> None:
 
 
 def test_the_hardest_case_fails_no_more_often_than_delta() -> None:
-    """Twelve crowds of a hundred are far: a threshold below their distance covers 0.88, and must be rare."""
+    """Twelve crowds of a hundred are far: a threshold below their distance covers 0.88,
+    and must be rare.
+    """
     missed = sum(
         threshold(*barely(400, 0.12, np.random.default_rng(seed))[::2], 0.09) < 0.32
         for seed in range(60)
@@ -163,7 +171,9 @@ def test_sets_are_smaller_than_those_of_plain_calibration() -> None:
 
 
 def test_votes_that_lean_toward_the_prediction_break_it() -> None:
-    """Annotators who are shown the prediction, and many of whom agree with it, are not draws from λ."""
+    """Annotators who are shown the prediction, and many of whom agree with it,
+    are not draws from λ.
+    """
     g, truth, _ = barely(4000, 0.2, np.random.default_rng(0))
     counts = np.random.default_rng(1).multinomial(4, 0.7 * g + 0.3 * truth)
     assert threshold(g, counts, 0.05) < 0.32

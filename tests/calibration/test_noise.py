@@ -1,4 +1,6 @@
-"""Guarantees for the distribution behind the votes: thresholds against slow oracles, and coverage of the truth."""
+"""Guarantees for the distribution behind the votes: thresholds against slow oracles,
+and coverage of the truth.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ ALPHA, N, N_NEW, K = 0.1, 53, 4, 3
 def draw(
     score: Score, n: int, n_classes: int, votes: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Predictions, true distributions and votes; half the models are sharp, where votes mislead most."""
+    """Predictions, true distributions and votes; half the models are sharp,
+    where votes mislead most.
+    """
     truth = rng.dirichlet(np.full(n_classes, 0.5), n)
     if score.order == "first":
         g = 0.8 * truth + 0.2 * rng.dirichlet(np.ones(n_classes), n)
@@ -66,7 +70,9 @@ def exact_limits(counts: np.ndarray, delta: float) -> np.ndarray:
 
 
 def anytime_limits(counts: np.ndarray, delta: float) -> np.ndarray:
-    """The smallest λ_k with KL(shares ‖ λ) ≤ ρ, by root finding; ρ from integrals over the simplex in closed form."""
+    """The smallest λ_k with KL(shares ‖ λ) ≤ ρ, by root finding;
+    ρ from integrals over the simplex in closed form.
+    """
     result = np.zeros(counts.shape)
     for i, row in enumerate(counts):
         m = int(row.sum())
@@ -208,7 +214,9 @@ def test_the_true_distribution_is_covered(
 
 
 def test_plain_calibration_fails_where_the_noise_models_hold() -> None:
-    """A one-hot predictor of the majority class, one vote per item: the vote usually agrees, λ never does."""
+    """A one-hot predictor of the majority class, one vote per item: the vote usually agrees,
+    λ never does.
+    """
     rng = np.random.default_rng(0)
     majority = rng.integers(0, 3, 1000)
     g, truth = np.eye(3)[majority], np.full((1000, 3), 0.025)
@@ -234,7 +242,9 @@ def test_plain_calibration_fails_where_the_noise_models_hold() -> None:
     ],
 )
 def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) -> None:
-    """A million votes leave nearly no noise: coverage lies between 1 − α and 1 − α + δ, up to the draw of items."""
+    """A million votes leave nearly no noise: coverage lies between 1 − α and 1 − α + δ,
+    up to the draw of items.
+    """
     score, rng, n, repetitions = SCORES[name], np.random.default_rng(5), 300, 12
     covered = []
     for _ in range(repetitions):
@@ -254,7 +264,9 @@ def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) ->
 def test_unbiased_votes_need_new_annotators_for_each_item(
     is_fresh: bool, least: float, most: float
 ) -> None:
-    """Half of the annotators always vote for the first class: one of them for all items is unbiased, and not enough."""
+    """Half of the annotators always vote for the first class:
+    one of them for all items is unbiased, and not enough.
+    """
     rng, n, truth, covered = np.random.default_rng(0), 100, np.array([[0.5, 0.5]]), []
     certain = np.tile([1.0, 0.0], (n, 1))
     for _ in range(60):
@@ -266,7 +278,9 @@ def test_unbiased_votes_need_new_annotators_for_each_item(
 
 
 def test_fair_votes_are_covered_where_markov_is_sharp() -> None:
-    """Excesses that are nothing or all there is: one item in eight, so that α = 1/8 is just enough."""
+    """Excesses that are nothing or all there is: one item in eight,
+    so that α = 1/8 is just enough.
+    """
     rng, n = np.random.default_rng(6), 4000
     bad = rng.random(2 * n) < 0.12
     g = np.tile([1.0, 0.0], (2 * n, 1))
@@ -310,7 +324,9 @@ def test_the_limits_are_clopper_pearson() -> None:
 
 
 def test_stopping_when_votes_agree_breaks_exact_limits_and_not_the_anytime_region() -> None:
-    """Votes are collected until the first class leads by more than chance explains, at most a hundred of them."""
+    """Votes are collected until the first class leads by more than chance explains,
+    at most a hundred of them.
+    """
     rng, n = np.random.default_rng(0), 20_000
     first = rng.random((n, 100)) < 0.5
     lead, votes = np.cumsum(np.where(first, 1, -1), axis=1), np.arange(1, 101)
@@ -409,7 +425,9 @@ def test_refusals(build: Callable[[], Any], name: str) -> None:
 
 
 class Root(TotalVariation):
-    """The square root of a distance: votes may score lower on average than what they are drawn from."""
+    """The square root of a distance: votes may score lower on average than what they
+    are drawn from.
+    """
 
     name, is_convex = "root", False
 
@@ -470,7 +488,9 @@ def test_guarantees_say_what_is_covered_for_whom_and_assuming_what() -> None:
 
 
 def test_a_noise_model_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What CONTRIBUTING promises: a class with `bounds`, and an entry in `NOISES` if it has a name to go by."""
+    """What CONTRIBUTING promises: a class with `bounds`,
+    and an entry in `NOISES` if it has a name to go by.
+    """
 
     @dataclass(frozen=True)
     class Doubled(Noise):

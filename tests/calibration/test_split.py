@@ -16,7 +16,9 @@ import credalset as cs
 
 
 def calibrated(scores: Any) -> cs.Calibration:
-    """A calibration with these total-variation scores: predictions (1, 0), labels at these distances."""
+    """A calibration with these total-variation scores: predictions (1, 0),
+    labels at these distances.
+    """
     labels = np.column_stack([1 - np.asarray(scores), scores])
     return cs.conformalize(np.tile([1.0, 0.0], (len(labels), 1)), labels, "tv")
 
@@ -175,7 +177,9 @@ def test_empty_half_spaces_are_announced() -> None:
 
 
 def test_scores_are_not_capped() -> None:
-    """Sharp second-order predictions that are all far off still rank, so that their threshold is not the largest."""
+    """Sharp second-order predictions that are all far off still rank,
+    so that their threshold is not the largest.
+    """
     rng = np.random.default_rng(3)
     labels = rng.dirichlet(np.full(3, 20.0), 500)
     sharp = 1.0 + 400.0 * rng.dirichlet(np.full(3, 20.0), 500)

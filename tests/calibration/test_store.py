@@ -1,4 +1,6 @@
-"""Calibrations come back as they were, with every noise model and option; contradictions are refused."""
+"""Calibrations come back as they were, with every noise model and option;
+contradictions are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Streams: the level adapts, the alarm keeps its promise, and a saved stream goes on where it stopped."""
+"""Streams: the level adapts, the alarm keeps its promise,
+and a saved stream goes on where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +193,9 @@ def test_a_state_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_few_votes_cost_a_stream_nothing_per_item() -> None:
-    """The bound on the mean is found once; every level is a division, and nothing is kept per level."""
+    """The bound on the mean is found once; every level is a division,
+    and nothing is kept per level.
+    """
     rng = np.random.default_rng(11)
     prediction, counts = draw(400, rng)
     calibration = cs.conformalize(prediction, counts, "brier", noise=cs.FewVotes(0.05))

@@ -74,7 +74,9 @@ def items() -> list[str]:
 
 @pytest.fixture(scope="session")
 def predictions(data: Any, items: list[str]) -> Any:
-    """Predictions with a group and a text for each item, the classes in another order than that of the votes."""
+    """Predictions with a group and a text for each item,
+    the classes in another order than that of the votes.
+    """
     frame = pd.DataFrame(0.9 * data.distributions + 0.1 / 3, columns=CLASSES)[
         ["yes", "no", "perhaps"]
     ]

@@ -1,4 +1,6 @@
-"""Whatever is wrong with a file or an option: one sentence, the right exit code, no half-written result."""
+"""Whatever is wrong with a file or an option: one sentence, the right exit code,
+no half-written result.
+"""
 
 from __future__ import annotations
 
@@ -234,7 +236,9 @@ LOSES = {
 
 @pytest.mark.parametrize("place", LOSES)
 def test_an_interrupt_is_not_lost(place: str, tmp_path: Path) -> None:
-    """Finalizers, compiled modules and event loops swallow exceptions; what is half-written is removed all the same."""
+    """Finalizers, compiled modules and event loops swallow exceptions;
+    what is half-written is removed all the same.
+    """
     body = (
         f"with _files.staged(pathlib.Path('table.csv')):\n{textwrap.indent(LOSES[place], '    ')}\n"
     )

@@ -17,7 +17,9 @@ HOME = str(Path(cs.__file__).parent)
 
 
 def walk(call: Callable[[], object]) -> set[str]:
-    """Return the files of the package whose functions run; called before, so that imports are done."""
+    """Return the files of the package whose functions run; called before,
+    so that imports are done.
+    """
     call()
     passed: set[str] = set()
 

@@ -77,7 +77,9 @@ def test_from_an_export_to_a_verdict(
 
 
 def test_the_same_through_processes_of_their_own(files: Path) -> None:
-    """As from a shell: nothing but data on standard output, and a pipe from one command to the next."""
+    """As from a shell: nothing but data on standard output,
+    and a pipe from one command to the next.
+    """
 
     def shell(*words: str) -> bytes:
         command = [sys.executable, "-m", "credalset", *words]
@@ -501,7 +503,9 @@ def test_votes_in_hand_that_match_nothing_or_come_twice(
 
 
 def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: Any) -> None:
-    """Parts of a large job read the votes in hand from a column of lists, in the order of the classes."""
+    """Parts of a large job read the votes in hand from a column of lists,
+    in the order of the classes.
+    """
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     loaded = cs.load("made")
     order = [CLASSES.index(name) for name in loaded.classes]

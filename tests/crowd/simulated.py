@@ -31,7 +31,9 @@ def make_crowd(n, n_classes, n_votes, rng, *, strength=4.0, wrong=0.2, sharp=1.0
 
 
 def on_faces(n, n_classes, n_votes, rng):
-    """Crowds that are unanimous or split evenly between two classes, whatever the prediction says of it."""
+    """Crowds that are unanimous or split evenly between two classes,
+    whatever the prediction says of it.
+    """
     p = rng.dirichlet(np.ones(n_classes), n)
     first = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     second = rng.integers(n_classes, size=n)
@@ -59,7 +61,9 @@ def shares(counts):
 
 
 def assert_in_bands(hits, n_calibration, n_test, alpha=0.1, *, ties=False):
-    """Check numbers of covered items, one per resplit, against the law that exchangeability gives them."""
+    """Check numbers of covered items, one per resplit,
+    against the law that exchangeability gives them.
+    """
     rank = int(np.ceil((1 - alpha) * (n_calibration + 1) - 1e-9))
     law = betabinom(n_test, rank, n_calibration + 1 - rank)
     low, high = law.ppf(0.025), law.ppf(0.975)

@@ -257,7 +257,9 @@ def test_shares_of_fewer_votes_than_on_the_panel_are_covered_less_often(crowd):
 
 
 def test_a_number_of_votes_that_depends_on_the_item_needs_groups(crowd):
-    """Votes for some kind of items only: thresholds of all items are too small, those of each kind are not."""
+    """Votes for some kind of items only: thresholds of all items are too small,
+    those of each kind are not.
+    """
     rng = np.random.default_rng(0)
     kinds = [
         make_crowd(1000, 3, 30, rng, strength=s, wrong=w)[:2] for s, w in ((0.1, 0.0), (4.0, 0.0))
@@ -317,7 +319,9 @@ def test_wrong_choices_are_refused(crowd, wrong):
 
 
 def imputed_coverage(p, counts, truth, n_votes, score="brier", n_fit=None, seed=0, hands=None):
-    """Coverage of the truth with imputed calibration, and the width relative to a calibration with the truth."""
+    """Coverage of the truth with imputed calibration,
+    and the width relative to a calibration with the truth.
+    """
     rng, half = np.random.default_rng(seed), len(p) // 2
     few, _ = hold_back(counts, n_votes, rng)
     crowd = cs.DirichletCrowd().fit(p[:half], few[:half])

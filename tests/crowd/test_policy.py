@@ -22,7 +22,9 @@ def crowd():
 
 
 def run(policy, p, counts, rng):
-    """Ask one by one in a random order, as a user would; return the votes then in hand and the others."""
+    """Ask one by one in a random order, as a user would;
+    return the votes then in hand and the others.
+    """
     orders = [rng.permutation(np.repeat(np.arange(len(row)), row)) for row in counts]
     hand = np.zeros_like(counts)
     for step in range(policy.max_votes):
@@ -85,7 +87,9 @@ def test_policies_are_covered_exactly_over_many_splits(name, n_classes):
 
 
 def test_a_rule_that_looks_at_held_back_votes_breaks_coverage(crowd):
-    """In replay it stops when the prediction is near votes that it should not know; of new items it knows none."""
+    """In replay it stops when the prediction is near votes that it should not know;
+    of new items it knows none.
+    """
     rng = np.random.default_rng(0)
     p, counts, _ = make_crowd(600, 3, 40, rng)
     known = {tuple(row): all_votes for row, all_votes in zip(p[:300], counts[:300], strict=True)}

@@ -1,4 +1,6 @@
-"""Group coverage on CIFAR-10H; set CREDALSET_DATA to the folder that holds ``cifar10h_model_a.npz``."""
+"""Group coverage on CIFAR-10H; set CREDALSET_DATA to the folder that holds
+``cifar10h_model_a.npz``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Generators whose truth is known, and loaders that read a folder, refuse damage and never fetch anything."""
+"""Generators whose truth is known, and loaders that read a folder,
+refuse damage and never fetch anything.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def calibrated(score: Any = "tv", X: Any = DATA.X, **options: Any) -> Any:
 
 
 def test_one_honest_split_in_a_hundred_falls_outside_the_band() -> None:
-    """The binomial interval, which ignores the calibration draw, leaves out 1 − α far more often."""
+    """The binomial interval, which ignores the calibration draw,
+    leaves out 1 − α far more often.
+    """
     rng, runs, n = np.random.default_rng(0), 200, 250
     outside = excluded = 0
     for _ in range(runs):

@@ -1,4 +1,6 @@
-"""Coverage by slice, and the search for the worst: against counts by hand, brute force, and planted faults."""
+"""Coverage by slice, and the search for the worst: against counts by hand, brute force,
+and planted faults.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def test_a_planted_pair_is_found() -> None:
 
 
 def test_what_is_measured_is_fair_although_the_worst_was_picked() -> None:
-    """Where coverage is 90% everywhere, the number found is too low on average and the number measured is not."""
+    """Where coverage is 90% everywhere, the number found is too low on average and the
+    number measured is not.
+    """
     found, measured, missed = [], [], 0
     for seed in range(120):
         rng = np.random.default_rng(seed)

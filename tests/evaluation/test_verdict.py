@@ -1,4 +1,6 @@
-"""The verdict: bands by simulation and by SciPy, both of its parts, and items that were used before."""
+"""The verdict: bands by simulation and by SciPy, both of its parts,
+and items that were used before.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from credalset.evaluation.verdict import (
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:
-    """A calibration whose scores are uniform numbers: total variation between (1, 0) and (1 − u, u) is u."""
+    """A calibration whose scores are uniform numbers: total variation between (1,
+    0) and (1 − u, u) is u.
+    """
     u = np.random.default_rng(seed).random(n)
     return cs.conformalize(
         np.tile([1.0, 0.0], (n, 1)), np.column_stack([1 - u, u]), "tv", groups=groups
@@ -47,7 +51,9 @@ def test_the_band_is_the_central_part_of_a_beta_binomial(n: int, m: int, alpha: 
 
 
 def test_the_band_holds_what_happens() -> None:
-    """Calibrate and test again and again: the share of runs inside the band is at least its level, and not all."""
+    """Calibrate and test again and again: the share of runs inside the band is at least its level,
+    and not all.
+    """
     rng, runs = np.random.default_rng(0), 2000
     low, high = coverage_band(uniform_calibration(60), 0.2, 50)
     inside = 0
@@ -119,7 +125,9 @@ def test_too_few_items_test_nothing(n_calibration: int, n_tested: int) -> None:
     [(0.9, 300, "valid"), (0.6, 300, "undercovers"), (1.0, 8, "not tested")],
 )
 def test_statuses_without_a_band(share: float, n: int, status: str) -> None:
-    """The interval of a cross-conformal calibration is compared with its bound below and with 1 − α above."""
+    """The interval of a cross-conformal calibration is compared with its bound below
+    and with 1 − α above.
+    """
     data = cs.datasets.make_synthetic(120, n_votes=20, random_state=0)
     crossed = cs.cross_conformalize(data.distributions, data.counts, np.arange(120) % 4, score="tv")
     verdict = judge(crossed, hits(n, share), 0.1)

@@ -71,7 +71,9 @@ def _load(path: Path, trusted: list[str]) -> str:
 
 
 def save_and_die(score: str, path: Path, turn: int, fallback: bool) -> int:
-    """Save a calibration in a child that kills itself at some step; return 0 if it came to the end."""
+    """Save a calibration in a child that kills itself at some step;
+    return 0 if it came to the end.
+    """
     return in_child(_save_and_die, score, path, turn, fallback)[0]
 
 
@@ -99,7 +101,7 @@ def _save_and_die(score: str, path: Path, turn: int, fallback: bool) -> str:
 
 
 def memory_of_reading(path: Path, n: int) -> int:
-    """Write a table of n rows, and return the most memory that reading it in small blocks takes, in a child.
+    """Write a table of n rows; return the most memory that reading it in blocks takes, in a child.
 
     Memory is traced where there are no other threads: CPython 3.11 may crash if one allocates while
     tracing stops.

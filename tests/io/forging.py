@@ -1,4 +1,6 @@
-"""What the tests of faults share: objects to save, a forger who knows the format, a command to interrupt."""
+"""What the tests of faults share: objects to save, a forger who knows the format,
+a command to interrupt.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def assert_same(loaded: Any, saved: Any) -> None:
 def forge(
     path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **files: bytes
 ) -> None:
-    """Rewrite a saved object as someone who knows the format would: with the right sizes and checksums."""
+    """Rewrite a saved object as someone who knows the format would:
+    with the right sizes and checksums.
+    """
     manifest = json.loads((path / MANIFEST).read_text())
     for name, data in files.items():
         (path / name).write_bytes(data)

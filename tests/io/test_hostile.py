@@ -1,4 +1,6 @@
-"""Damaged, foreign and hostile files: a clear refusal or the same data, little memory, and nothing executed."""
+"""Damaged, foreign and hostile files: a clear refusal or the same data, little memory,
+and nothing executed.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fixture", ["saved", "saved_classifier", "saved_forest"])
 def test_damaged_files(fixture: str, request: pytest.FixtureRequest) -> None:
-    """Files cut off, too long or missing, and flipped bytes; only white space may change unnoticed."""
+    """Files cut off, too long or missing, and flipped bytes;
+    only white space may change unnoticed.
+    """
     path = request.getfixturevalue(fixture)
     expected = cs.load(path, trusted=TREES)
     rng = np.random.default_rng(0)
@@ -447,7 +451,9 @@ WRONG = [
 def test_wrong_values_anywhere_are_refused_or_legal(
     fixture: str, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever stands in whatever place of a manifest, loading refuses or gives an object; no other error."""
+    """Whatever stands in whatever place of a manifest, loading refuses or gives an object;
+    no other error.
+    """
     path = request.getfixturevalue(fixture)
     original = json.loads((path / MANIFEST).read_text())
     n_refused = n_tried = 0
@@ -591,7 +597,9 @@ def test_forged_estimators_on_the_short_list(attack: str, tmp_path: Path) -> Non
 
 
 def test_types_that_skops_trusts_need_a_word(tmp_path: Path) -> None:
-    """Altered neighbours, which compiled code reads without looking, are for files that one trusts."""
+    """Altered neighbours, which compiled code reads without looking,
+    are for files that one trusts.
+    """
     neighbours = KNeighborsClassifier().fit(DATA.X, DATA.counts.argmax(axis=1))
     with pytest.warns(CredalSetWarning, match="trust"):
         cs.ConformalCredalClassifier(neighbours).conformalize(DATA.X, DATA.counts).save(

@@ -1,4 +1,6 @@
-"""Predictions and votes meet by name: what does not match is counted and named, the rest is kept as it was."""
+"""Predictions and votes meet by name: what does not match is counted and named,
+the rest is kept as it was.
+"""
 
 from __future__ import annotations
 

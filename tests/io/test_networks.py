@@ -1,4 +1,6 @@
-"""Networks are saved as parameters and arrays; shapes, types and devices are checked before anything is built."""
+"""Networks are saved as parameters and arrays; shapes,
+types and devices are checked before anything is built.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parts: every row once, finished work kept, the same bytes whoever computes them and whoever is killed."""
+"""Parts: every row once, finished work kept,
+the same bytes whoever computes them and whoever is killed.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,9 @@ def test_new_rows_are_computed_again(
 def test_rows_are_known_by_what_was_read(
     source: Path, scorer: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A source that is replaced while it is read is not vouched for; a time zone is part of the rows."""
+    """A source that is replaced while it is read is not vouched for;
+    a time zone is part of the rows.
+    """
     write_source(tmp_path / "source")
     score = Scorer.__call__
 
@@ -396,7 +400,9 @@ class FailingClient:
 def test_failures_of_clusters_end_in_one_error(
     source: Path, scorer: Scorer, tmp_path: Path
 ) -> None:
-    """Item 12: scheduler gone, workers out of memory, no workers; what is finished can be resumed."""
+    """Item 12: scheduler gone, workers out of memory, no workers;
+    what is finished can be resumed.
+    """
     distributed = pytest.importorskip("distributed")
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError

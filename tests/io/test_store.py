@@ -383,7 +383,9 @@ def test_foreign_things_are_not_replaced(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fallback", [False, True], ids=["exchange", "two renames"])
 def test_killed_at_any_step_the_old_or_the_new_is_there(fallback: bool, saved: Path) -> None:
-    """Only between the two renames of systems without an exchange is a whole copy named; the next save sweeps."""
+    """Only between the two renames of systems without an exchange is a whole copy named;
+    the next save sweeps.
+    """
     old = calibrate(classes=["cat", "dog", "eel"])
     outcomes = []
     for turn in range(12):

@@ -1,4 +1,6 @@
-"""One road for files: the same table in every format, encoding and compression; bad files get a sentence."""
+"""One road for files: the same table in every format, encoding and compression;
+bad files get a sentence.
+"""
 
 from __future__ import annotations
 

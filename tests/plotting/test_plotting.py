@@ -1,4 +1,6 @@
-"""Plots: what is drawn is what the sets say, nothing hides anything, and wrong input opens no figure."""
+"""Plots: what is drawn is what the sets say, nothing hides anything,
+and wrong input opens no figure.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ def batch(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def test_sizes_are_those_of_a_calibration_on_the_batch(
     k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a sharp quantile and steep counting they are the exact ones; the least entropy may be a little too large."""
+    """With a sharp quantile and steep counting they are the exact ones;
+    the least entropy may be a little too large.
+    """
     monkeypatch.setattr(intervals, "SPREAD", 1e-4)
     monkeypatch.setattr(intervals, "SOFTNESS", 1e-7)
     prediction, labels = batch(199, k)
@@ -49,7 +51,9 @@ def test_sizes_are_those_of_a_calibration_on_the_batch(
 
 
 def test_gradients_are_those_of_differences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Double precision, away from kinks; the level of the largest entropy is not differentiated, and need not be."""
+    """Double precision, away from kinks; the level of the largest entropy is not differentiated,
+    and need not be.
+    """
     monkeypatch.setattr(intervals, "BISECTIONS", 50)
     network, k = IntervalNetwork(), 4
     outputs, target = tensor(RNG.normal(size=(40, 3 * k))).requires_grad_(), tensor(batch(40, k)[1])

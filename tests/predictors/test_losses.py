@@ -47,7 +47,9 @@ def test_cross_entropy_is_entropy_plus_divergence() -> None:
 
 @pytest.mark.parametrize("link", LINKS)
 def test_dirichlet_likelihood_and_penalty(link: str) -> None:
-    """The likelihood is averaged over the batch, the penalty summed; ∂/∂θ_k = ψ(θ_k) − ψ(Σθ) − log λ_k."""
+    """The likelihood is averaged over the batch, the penalty summed;
+    ∂/∂θ_k = ψ(θ_k) − ψ(Σθ) − log λ_k.
+    """
     excess = LINKS[link](OUTPUTS)
     theta = 1.0 + excess
     slope = {"relu": OUTPUTS > 0, "softplus": special.expit(OUTPUTS), "exp": np.exp(OUTPUTS)}[link]

@@ -1,4 +1,6 @@
-"""The networks: what they learn, how they are trained, and that they are ordinary scikit-learn estimators."""
+"""The networks: what they learn, how they are trained,
+and that they are ordinary scikit-learn estimators.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_soft_labels_recover_the_conditional_distribution() -> None:
 
 @pytest.mark.parametrize("link", ["softplus", "exp"])
 def test_a_known_dirichlet_is_recovered(link: str) -> None:
-    """Labels drawn from Dir(θ(x)) with two kinds of items: maximum likelihood finds both concentrations."""
+    """Labels drawn from Dir(θ(x)) with two kinds of items:
+    maximum likelihood finds both concentrations.
+    """
     rng = np.random.default_rng(0)
     theta = np.array([[8.0, 3.0, 2.0], [2.0, 2.0, 6.0]])
     kind = rng.integers(2, size=800)
@@ -329,7 +333,8 @@ class NoTorch:
 
 sys.meta_path.insert(0, NoTorch())
 import credalset as cs
-for ask in (lambda: p.FirstOrderNetwork, lambda: cs.ConformalCredalClassifier().fit([[0.0]] * 4, [0, 1] * 2)):
+for ask in (lambda: p.FirstOrderNetwork, lambda:
+            cs.ConformalCredalClassifier().fit([[0.0]] * 4, [0, 1] * 2)):
     try:
         ask()
     except cs.MissingExtraError as error:
@@ -346,7 +351,9 @@ for ask in (lambda: p.FirstOrderNetwork, lambda: cs.ConformalCredalClassifier().
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "score"), [(FirstOrderNetwork, "tv"), (SecondOrderNetwork, "so")])
 def test_noisy_votes_widen_the_sets_and_keep_the_truth_covered(kind: Any, score: str) -> None:
-    """Synthetic data, α = 0.1: the true distribution stays covered for every m, and sets shrink as m grows."""
+    """Synthetic data, α = 0.1: the true distribution stays covered for every m,
+    and sets shrink as m grows.
+    """
     volumes, covered = [], []
     for m in (1, 10, 100):
         volume, inside = [], []

@@ -1,4 +1,6 @@
-"""A real Chromium for the page: from the system, or Playwright's own; never skipped where ``CI`` is set."""
+"""A real Chromium for the page: from the system, or Playwright's own;
+never skipped where ``CI`` is set.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The page in a real browser: by mouse, by keyboard, on a phone, on paper, without scripts, with hostile texts."""
+"""The page in a real browser: by mouse, by keyboard, on a phone, on paper, without scripts,
+with hostile texts.
+"""
 
 from __future__ import annotations
 
@@ -316,8 +318,10 @@ def test_hostile_texts_stay_texts(visit: Open) -> None:
     g, counts = make(3, n)
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[HOSTILE, 'b"<b>', "c'"])
     report = cs.report(
-        calibration, g[300:], counts[300:], None, items=(NASTY * 3)[:n], texts=(NASTY * 3)[::-1], title=HOSTILE,
-        groups=(NASTY * 3)[:n], slices={HOSTILE: (NASTY * 3)[:n]}, images=["javascript:alert(1)", HOSTILE] * 12,
+        calibration, g[300:], counts[300:], None, title=HOSTILE,
+        items=(NASTY * 3)[:n], texts=(NASTY * 3)[::-1],
+        groups=(NASTY * 3)[:n], slices={HOSTILE: (NASTY * 3)[:n]},
+        images=["javascript:alert(1)", HOSTILE] * 12,
     )  # fmt: skip
     one = visit(report)
     assert one.page.title() == HOSTILE
@@ -422,9 +426,11 @@ def test_five_thousand_items(visit: Open) -> None:
             return performance.now() - start;
           };
           const search = document.getElementById("search");
-          const write = (text) => { search.value = text; search.dispatchEvent(new Event("input", { bubbles: true })); };
+          const write = (text) => { search.value = text;
+            search.dispatchEvent(new Event("input", { bubbles: true })); };
           return {
-            sort: timed(() => document.querySelector('#table th[data-key="epistemic"] button').click()),
+            sort: timed(() =>
+              document.querySelector('#table th[data-key="epistemic"] button').click()),
             text: timed(() => document.querySelector('#table th[data-key="name"] button').click()),
             search: timed(() => write("item 12")),
             brush: timed(() => { search.value = ""; select([100, 50], [250, 200]); }),

@@ -374,7 +374,8 @@ def test_nothing_in_the_page_can_run_but_its_own_script() -> None:
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[HOSTILE, 'b"<b>', "c'"])
     report = cs.report(
         calibration, g[300:], counts[300:], None, items=names, texts=(NASTY * 5)[:n],
-        images=links + ["https://example.org/x.png"] * (n - 5), groups=(NASTY * 5)[:n], title=HOSTILE, _command=HOSTILE,
+        images=links + ["https://example.org/x.png"] * (n - 5),
+        groups=(NASTY * 5)[:n], title=HOSTILE, _command=HOSTILE,
         slices={HOSTILE: (NASTY * 5)[:n]},
     )  # fmt: skip
     reader = Reader(report.html)
@@ -614,8 +615,10 @@ def test_very_long_names_do_not_outgrow_the_page() -> None:
         g[:300], counts[:300], "tv", classes=[f"{i}{long}" for i in range(3)]
     )
     report = cs.report(
-        calibration, g[300:], counts[300:], None, items=[f"{i}{long}" for i in range(n)], texts=[long] * n,
-        groups=[f"{i % 3}{long}" for i in range(n)], slices={long: [long] * n}, title=long, _command=long,
+        calibration, g[300:], counts[300:], None,
+        items=[f"{i}{long}" for i in range(n)], texts=[long] * n,
+        groups=[f"{i % 3}{long}" for i in range(n)],
+        slices={long: [long] * n}, title=long, _command=long,
         images=["https://example.org/" + long] * n,
     )  # fmt: skip
     assert len(report.html.encode()) < 500_000

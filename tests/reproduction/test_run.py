@@ -78,7 +78,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_everything_quickly_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole command: tables that fit, files that are complete, and a line about data that are not there."""
+    """The whole command: tables that fit, files that are complete,
+    and a line about data that are not there.
+    """
     quick, fewer = synthetic.settings, {"n_part": 20, "n_size_part": 20, "alphas": [0.1]}
     monkeypatch.setattr(synthetic, "settings", lambda *given: quick(*given) | fewer)
     assert main(["all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
@@ -148,7 +150,9 @@ def test_real_data_quickly(
 
 
 def test_killed_and_resumed(tiny: Path, tmp_path: Path) -> None:
-    """Workers end with their parent, what they finished is neither lost nor repeated, and rows do not change.
+    """Workers end with their parent; what they finished is neither lost nor repeated.
+
+    Rows do not change.
 
     The rows they are compared with come from one process without interruption.
     """
@@ -174,13 +178,17 @@ def test_killed_and_resumed(tiny: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_several_processes_give_the_same_rows(tiny: Path, tmp_path: Path) -> None:
-    """To the end; the rows of workers that are killed midway are compared in `test_killed_and_resumed`."""
+    """To the end; the rows of workers that are killed midway are compared in
+    `test_killed_and_resumed`.
+    """
     subprocess.run(two_processes(tmp_path / "store"), check=True, timeout=300)
     assert same(rows_in(tmp_path / "store"), rows_in(tiny))
 
 
 def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two seeds, then three: only the third is trained, giving the rows of three; what is lost is mended."""
+    """Two seeds, then three: only the third is trained, giving the rows of three;
+    what is lost is mended.
+    """
     parts = ("first-order", "second-order")
     few, many = ([b for b in synthetic.batches(TINY, n) if b.part in parts] for n in (2, 3))
     store, fresh = Store(tmp_path / "grown"), Store(tmp_path / "fresh")
@@ -208,7 +216,9 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.slow  # what is killed and resumed is tested above, Ctrl-C with the other commands
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
-    """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
+    """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost,
+    nothing left running.
+    """
     command = [sys.executable, "-m", "reproduction", "synthetic", "--quick", "--out", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--jobs", str(jobs)],

@@ -1,4 +1,6 @@
-"""Numbers of ``python -m reproduction``: measures of the sets, bands of coverage, verdicts and tables."""
+"""Numbers of ``python -m reproduction``: measures of the sets, bands of coverage,
+verdicts and tables.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ def test_tables() -> None:
 
 @pytest.mark.slow
 def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
-    """Three classes at full size, with fewer epochs: coverage in its band, truth covered, thresholds shrink."""
+    """Three classes at full size, with fewer epochs: coverage in its band, truth covered,
+    thresholds shrink.
+    """
     settings = synthetic.settings() | {"classes": [3], "epochs": 30, "volume_sets": 5}
     batches = [one for one in synthetic.batches(settings, 10) if one.part == "first-order"]
     store = Store(tmp_path)

@@ -1,4 +1,6 @@
-"""A local search for members by SciPy's SLSQP, from many starts: it shares nothing with the closed forms."""
+"""A local search for members by SciPy's SLSQP, from many starts:
+it shares nothing with the closed forms.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def smallest(
     threshold: float,
     n_starts: int = 8,
 ) -> float:
-    """The smallest value found among members of one set; starts lie between the best fit and random points."""
+    """The smallest value found among members of one set;
+    starts lie between the best fit and random points.
+    """
     rng, k = np.random.default_rng(0), prediction.shape[-1]
     best_fit = score.best_fit(score.check_prediction(prediction[None]))[0]
 

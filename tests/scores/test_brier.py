@@ -1,4 +1,6 @@
-"""Brier balls with and without weights, against slower computations that share nothing with the closed forms."""
+"""Brier balls with and without weights, against slower computations that share nothing
+with the closed forms.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_volumes_of_five_classes_by_counting() -> None:
 @weighting
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_largest_entropy_has_a_certificate(n_classes: int, weighted: bool) -> None:
-    """No member has more than ⟨−log p, λ⟩ at its largest, for any p; at the maximiser the two agree."""
+    """No member has more than ⟨−log p, λ⟩ at its largest, for any p;
+    at the maximiser the two agree.
+    """
     sets, v = balls(n_classes, weighted), weights_of(n_classes, weighted)
     most = np.asarray(sets.entropy_bounds().upper)
     for i, (g, r) in enumerate(zip(sets.center, sets.radius, strict=True)):
@@ -147,7 +151,9 @@ def test_brackets_of_ten_classes_are_narrow() -> None:
 
 @weighting
 def test_nearest_distribution_with_a_class_on_top(weighted: bool) -> None:
-    """The distance itself with equal weights; with others, the side of the radius on which it lies."""
+    """The distance itself with equal weights; with others,
+    the side of the radius on which it lies.
+    """
     sets, v = balls(5, weighted, n=8, seed=2), weights_of(5, weighted)
     nearest = sets.geometry.mode_radius()
     for g, r, found in zip(sets.center, sets.radius, nearest, strict=True):

@@ -1,4 +1,6 @@
-"""Relative likelihood and density of Dirichlets, reverse-KL balls and Hellinger balls against independent oracles."""
+"""Relative likelihood and density of Dirichlets,
+reverse-KL balls and Hellinger balls against independent oracles.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_all_ones_fit_everything_and_zeros_nothing() -> None:
 
 
 def test_answers_hold_members_that_rounding_lets_in() -> None:
-    """Nearly flat densities: the score adds a drop of 1e-12 KL to a constant, whose rounding is 1e-4 of a radius."""
+    """Nearly flat densities: the score adds a drop of 1e-12 KL to a constant,
+    whose rounding is 1e-4 of a radius.
+    """
     score, flat = NegativeLogDensity(), np.array([[1.0 + 1e-12, 1.0, 1.0]])
     sets = score.region(flat, score(flat, np.array([[1.0, 0.0, 0.0]])))
     rest = np.linspace(0.0, 1e-3, 2001)
@@ -76,7 +80,9 @@ def test_answers_hold_members_that_rounding_lets_in() -> None:
 
 
 def test_sharp_predictions_do_not_tie() -> None:
-    """With 1 − exp(−drop) a quarter of these scores were exactly 1, and every set became the whole simplex."""
+    """With 1 − exp(−drop) a quarter of these scores were exactly 1,
+    and every set became the whole simplex.
+    """
     rng = np.random.default_rng(0)
     mode, truth = rng.dirichlet(np.full(3, 2.0), 500), rng.dirichlet(np.full(3, 2.0), 500)
     labels = 0.6 * mode + 0.4 * truth
@@ -198,7 +204,9 @@ def test_support_is_attained_and_unbeaten(kind: type[PowerBall], k: int) -> None
 
 @kinds
 def test_largest_entropy_has_a_certificate(kind: type[PowerBall]) -> None:
-    """λ ∝ exp(p y) with y + log y = τ + log(m) / p: any such p bounds every member through the support function."""
+    """λ ∝ exp(p y) with y + log y = τ + log(m) / p:
+    any such p bounds every member through the support function.
+    """
     sets = balls(kind, 15, 5)
     most = sets.entropies().upper
     for i in range(len(sets)):
@@ -245,7 +253,7 @@ def test_smallest_entropy_is_not_beaten_by_a_search(kind: type[PowerBall], k: in
 
 @kinds
 def test_both_branches_of_the_smallest_entropy_are_looked_at(kind: type[PowerBall]) -> None:
-    """Flat centres over many classes: the divergence folds back, and either end of the fold may be the minimum.
+    """Flat centres over many classes: either end of a fold of the divergence may be the minimum.
 
     The whole curve is scanned: stationary points by x = −log y of the largest class, those within
     the radius.
@@ -333,7 +341,9 @@ def test_volume_at_a_corner_and_of_a_tiny_ball() -> None:
 
 
 def test_rays_estimate_the_exact_volume() -> None:
-    """These balls are the only ones with exact volumes for many classes: they test the general estimator."""
+    """These balls are the only ones with exact volumes for many classes:
+    they test the general estimator.
+    """
     rng = np.random.default_rng(0)
     known = (
         RelativeLikelihood()

@@ -1,4 +1,6 @@
-"""Half-spaces: emptiness, vertices, volumes and draws; everything else is in `tests.sets.test_oracles`."""
+"""Half-spaces: emptiness, vertices, volumes and draws;
+everything else is in `tests.sets.test_oracles`.
+"""
 
 from __future__ import annotations
 

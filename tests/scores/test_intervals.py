@@ -1,4 +1,6 @@
-"""Probability intervals with predicted sides: brute force for every closed form, and what is refused."""
+"""Probability intervals with predicted sides: brute force for every closed form,
+and what is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a score knows of itself, for noise and cross-conformal calibration: bounds that hold everywhere."""
+"""What a score knows of itself, for noise and cross-conformal calibration:
+bounds that hold everywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kullback–Leibler balls: values, volumes and extremes; everything else is in `tests.sets.test_oracles`."""
+"""Kullback–Leibler balls: values, volumes and extremes;
+everything else is in `tests.sets.test_oracles`.
+"""
 
 from __future__ import annotations
 

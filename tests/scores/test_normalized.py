@@ -1,4 +1,6 @@
-"""Scores divided by how hard an item is: the same sets as those of the inner score, to the last bit."""
+"""Scores divided by how hard an item is: the same sets as those of the inner score,
+to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_thresholds_are_rounded_to_the_same_members(inner: object) -> None:
 
 
 def test_whole_simplices_of_saturated_scores_have_the_answers_of_whole_simplices() -> None:
-    """Threshold × scale may round to just below the largest score: membership and geometry must still agree."""
+    """Threshold × scale may round to just below the largest score:
+    membership and geometry must still agree.
+    """
     concentration = 1.0 + 40.0 * np.array([[0.6, 0.3, 0.1]])
     score = Normalized(RelativeLikelihood(), scale="predicted")
     points = np.concatenate([np.eye(3), np.full((1, 3), 1 / 3), [[0.02, 0.08, 0.9]]])

@@ -32,7 +32,9 @@ def balls(n: int, k: int, equal: bool = True, seed: int = 0) -> WassersteinBall:
 def optimum(
     sets: WassersteinBall, row: int, objective: np.ndarray | None = None, top: int | None = None
 ) -> float:
-    """Minimise ⟨objective, λ⟩ over the ball, or the distance over all λ in which no class exceeds ``top``."""
+    """Minimise ⟨objective, λ⟩ over the ball, or the distance over all λ in which no
+    class exceeds ``top``.
+    """
     g, gaps, k = sets.center[row], np.array(sets.gaps), sets.n_classes
     sums, cumulative = np.tril(np.ones((k, k)))[:-1], np.cumsum(g)[:-1]
     upper = np.block([[sums, -np.eye(k - 1)], [-sums, -np.eye(k - 1)]])
@@ -52,7 +54,9 @@ def optimum(
 
 
 def corners(sets: WassersteinBall, row: int) -> np.ndarray:
-    """Every intersection of K − 1 facets that belongs to the ball, from all sign patterns of F − G."""
+    """Every intersection of K − 1 facets that belongs to the ball,
+    from all sign patterns of F − G.
+    """
     gaps, radius, cumulative = (
         np.array(sets.gaps),
         sets.radius[row],
@@ -110,7 +114,9 @@ def test_support_of_a_hundred_classes_is_the_envelope() -> None:
 @spacing
 @pytest.mark.parametrize("k", [2, 3, 10, 60])
 def test_largest_entropy_is_bracketed_to_rounding(k: int, equal: bool) -> None:
-    """The upper end is a dual bound, log Σ e^p − ⟨g, p⟩ + r Lip(p), the lower one the entropy of a member."""
+    """The upper end is a dual bound, log Σ e^p − ⟨g, p⟩ + r Lip(p),
+    the lower one the entropy of a member.
+    """
     sets = balls(30, k, equal)
     bounds = sets.entropies()
     assert (bounds.upper_gap < 1e-7).all()

@@ -1,4 +1,6 @@
-"""Members of sets that no geometry had a hand in: found from the score alone, by rays, bisection and local search."""
+"""Members of sets that no geometry had a hand in: found from the score alone, by rays,
+bisection and local search.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def special_distributions(n_classes: int) -> np.ndarray:
 
 
 def make_sets(score: Score, n_classes: int, share: float | str) -> CredalSet:
-    """Sets around special predictions; they hold about that share of uniform points, or are extreme."""
+    """Sets around special predictions; they hold about that share of uniform points,
+    or are extreme.
+    """
     prediction = score.check_prediction(make_predictions(score, special_distributions(n_classes)))
     best = score.evaluate_rows(prediction, score.best_fit(prediction))
     pool = np.concatenate([sample_uniform(999, n_classes, 0), np.eye(n_classes)])
@@ -68,7 +72,9 @@ def directions(n_classes: int, n: int, seed: int = 0) -> np.ndarray:
 def boundary(
     sets: CredalSet, toward: np.ndarray, start: np.ndarray | None = None, steps: int = 44
 ) -> np.ndarray:
-    """The last members on rays from a member along directions (M, K), by bisection of ``contains``: (N, M, K)."""
+    """The last members on rays from a member along directions (M, K),
+    by bisection of ``contains``: (N, M, K).
+    """
     start = (start_of(sets) if start is None else start)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.where(toward < 0, start / -toward, np.inf).min(axis=-1)
@@ -87,7 +93,9 @@ def boundary(
 
 
 def members(sets: CredalSet, n: int = 720, seed: int = 0) -> np.ndarray:
-    """Members on the boundary in many directions and toward corners, the start, and the uniform one if it is one."""
+    """Members on the boundary in many directions and toward corners, the start,
+    and the uniform one if it is one.
+    """
     k = sets.n_classes
     around = boundary(sets, directions(k, n, seed))
     start = start_of(sets)
@@ -133,7 +141,9 @@ def improve(
 
 
 def extreme(sets: CredalSet, value: Any, zooms: int = 7) -> np.ndarray:
-    """The largest value(points) on the boundary of sets over three classes, (N,): ever closer directions."""
+    """The largest value(points) on the boundary of sets over three classes, (N,):
+    ever closer directions.
+    """
     flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
     center, width, n = np.zeros((len(sets), 1)), np.pi, 240
     ends = [boundary_toward(sets, np.broadcast_to(corner, (len(sets), 3))) for corner in np.eye(3)]
@@ -150,7 +160,7 @@ def extreme(sets: CredalSet, value: Any, zooms: int = 7) -> np.ndarray:
 
 
 def nearest_with_top(sets: CredalSet, top: int, rounds: int = 14) -> np.ndarray:
-    """The smallest score among distributions in which a class is a most probable one, (N,), by a random search.
+    """The smallest score, (N,), of distributions in which a class is a mode, by random search.
 
     Such distributions are mixtures of uniform ones on sets of classes that contain the class.
     """

@@ -166,7 +166,9 @@ def test_whole_simplices_answer_everything(score: Score) -> None:
 
 
 def test_answers_depend_neither_on_earlier_questions_nor_on_neighbours(score: Score) -> None:
-    """The entropies of a single set exchanged its classes; expectations were scaled by the utilities of all rows."""
+    """The entropies of a single set exchanged its classes;
+    expectations were scaled by the utilities of all rows.
+    """
     rng = np.random.default_rng(3)
     prediction = score.check_prediction(random_predictions(score, 20, 3, rng))
     best, utility = (
@@ -249,7 +251,9 @@ def test_results_print_a_table() -> None:
 
 
 def test_ties_take_no_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second class reaches the first at exactly this threshold; cutting planes would converge to zero for long."""
+    """The second class reaches the first at exactly this threshold;
+    cutting planes would converge to zero for long.
+    """
     monkeypatch.setattr("credalset.sets.modes.linprog", None)
     sets = Wasserstein(positions=(0, 1, 3, 4, 9)).region([[0.45, 0.35, 0.1, 0.05, 0.05]], 0.05)
     assert sets.labels() == [[0, 1]]

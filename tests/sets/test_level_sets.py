@@ -1,4 +1,6 @@
-"""Scores that say no more than their formula: certified answers, kept ties, and the checks for authors of scores."""
+"""Scores that say no more than their formula: certified answers, kept ties,
+and the checks for authors of scores.
+"""
 
 from __future__ import annotations
 

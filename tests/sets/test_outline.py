@@ -1,4 +1,6 @@
-"""Outlines of many sets at once: on the boundary, within the tolerance, in the order of the sets."""
+"""Outlines of many sets at once: on the boundary, within the tolerance,
+in the order of the sets.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def largest_distance(points: np.ndarray, polygon: np.ndarray) -> float:
 
 
 def boundary(one: CredalSet, toward: np.ndarray) -> np.ndarray:
-    """Points of the boundary by another way: the ends of rays from the centre toward points (M, 3)."""
+    """Points of the boundary by another way: the ends of rays from the centre toward
+    points (M, 3).
+    """
     directions = toward - one.center
     return one.center + one.geometry._ray_length(directions[None])[0][:, None] * directions
 

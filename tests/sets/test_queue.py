@@ -1,4 +1,6 @@
-"""The review queue: every item gets the action that the stated rules give it, computed here by hand."""
+"""The review queue: every item gets the action that the stated rules give it,
+computed here by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uniform draws, judged by their means and second moments against draws that come about in another way.
+"""Uniform draws, judged by their first two moments against draws that come about otherwise.
 
 The oracles share nothing with the sampler but ``contains`` and the envelope. Where there is an
 exact one it is used: the half-space recursion, where a ball about a corner is a half-space; balls
@@ -66,7 +66,9 @@ def assert_same_law(
 def members_by_importance(
     one: CredalSet, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Members drawn from Dirichlet(1 + κ·centre), with the κ that wastes least, and their weights."""
+    """Members drawn from Dirichlet(1 + κ·centre), with the κ that wastes least,
+    and their weights.
+    """
     g = one.center[0]
 
     def draw(kappa: float, n: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -104,7 +106,9 @@ def members_of_half_space(
 
 
 def members_of_total_variation_ball(one: CredalSet, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Choose how many classes lose, which, and how losses and gains are spread: all uniform given their number.
+    """Choose how many classes lose, which, and how losses and gains are spread.
+
+    All are uniform given their number.
 
     This is exact for the ball that ignores λ ≥ 0; the members of it are kept.
     """
@@ -133,7 +137,9 @@ def members_of_brier_ball(one: CredalSet, n: int, rng: np.random.Generator) -> n
 
 
 def members_of_wasserstein_ball(one: CredalSet, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Cumulative sums within r of those of the centre, in ℓ₁, of which those are kept that belong to distributions."""
+    """Cumulative sums within r of those of the centre, in ℓ₁,
+    of which those are kept that belong to distributions.
+    """
     z = rng.laplace(size=(n, one.n_classes - 1))
     z *= (
         one.radius
@@ -145,7 +151,9 @@ def members_of_wasserstein_ball(one: CredalSet, n: int, rng: np.random.Generator
 
 
 def members_above_their_least(one: CredalSet, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Uniform points of the smallest simplex λ ≥ c around the set, of which the members are kept."""
+    """Uniform points of the smallest simplex λ ≥ c around the set,
+    of which the members are kept.
+    """
     least = np.clip(one.lower()[0] - 1e-9, 0.0, None)
     points = least + (1.0 - least.sum()) * rng.dirichlet(np.ones(one.n_classes), n)
     return points[one.contains(points, broadcast=True)[0]]
@@ -202,7 +210,9 @@ def test_a_ball_inside_the_simplex(name: str, n_classes: int) -> None:
 
 
 def test_a_ball_on_a_face_is_sampled_there() -> None:
-    """Classes that a Kullback–Leibler centre rules out get nothing; the others are drawn as if these were not there."""
+    """Classes that a Kullback–Leibler centre rules out get nothing;
+    the others are drawn as if these were not there.
+    """
     inner = np.array([0.5, 0.3, 0.15, 0.05])
     padded = np.insert(inner, [0, 2], 0.0)[None]
     draws = KullbackLeibler().region(padded, 0.3).sample(N_DRAWS, random_state=1)[0]
@@ -216,7 +226,9 @@ def test_a_ball_on_a_face_is_sampled_there() -> None:
 def test_moves_preserve_the_uniform_distribution(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Two sweeps from draws by rejection: however slowly a chain forgets, it must stay where it belongs."""
+    """Two sweeps from draws by rejection: however slowly a chain forgets,
+    it must stay where it belongs.
+    """
     one = make(name, center_of("inside", 6), 0.1)
     start = one.sample(6000, random_state=1)
     monkeypatch.setattr(sampling, "WIDE", 2.0)
@@ -245,7 +257,9 @@ def test_chains_forget_where_they_start(
 
 @pytest.mark.parametrize("name", ["tv", "ws", "kl"])
 def test_few_draws_from_many_sets_are_uniform_too(name: str) -> None:
-    """Four draws each from copies of a set: what is drawn together must not differ from what is drawn one by one."""
+    """Four draws each from copies of a set: what is drawn together must not differ from
+    what is drawn one by one.
+    """
     one = make(name, center_of("near a corner", 6), 0.05)
     draws = one[np.zeros(150, dtype=int)].sample(4, random_state=1)
     assert_same_law(draws.reshape(600, -1), *members_by_importance(one, np.random.default_rng(2)))

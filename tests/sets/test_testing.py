@@ -1,4 +1,6 @@
-"""`check_score` passes every score of ours and a stranger's, and notices what is wrong with a broken one."""
+"""`check_score` passes every score of ours and a stranger's,
+and notices what is wrong with a broken one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Agreement: published worked examples to every printed digit, the definitions written out, and honest intervals."""
+"""Agreement: published worked examples to every printed digit, the definitions written out,
+and honest intervals.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,12 @@ nan = float("nan")
 #: Fleiss (1971), table 1, thirty patients by six psychiatrists, as spelt out by statsmodels and R's
 #: irr
 DIAGNOSES = [
-    "444444", "222555", "233335", "555555", "222444", "113333", "333355", "113334", "114444", "555555",
-    "144444", "124444", "222333", "144444", "224445", "333335", "111455", "111112", "224444", "133555",
-    "555555", "244444", "224555", "114444", "144445", "222224", "111155", "224444", "133333", "555555",
+    "444444", "222555", "233335", "555555", "222444", "113333",
+    "333355", "113334", "114444", "555555",
+    "144444", "124444", "222333", "144444", "224445", "333335",
+    "111455", "111112", "224444", "133555",
+    "555555", "244444", "224555", "114444", "144445", "222224",
+    "111155", "224444", "133333", "555555",
 ]  # fmt: skip
 #: Krippendorff (2011), example C: twelve units, four observers, missing values; also Gwet's
 #: cac.raw4raters
@@ -46,8 +51,10 @@ PSYCHOLOGISTS = [
 ]  # fmt: skip
 #: Gwet's distrib.6raters in the R package irrCAC: the first fifteen patients of Fleiss (1971)
 SIX_RATERS = [
-    [0, 0, 0, 6, 0], [0, 3, 0, 0, 3], [0, 1, 4, 0, 1], [0, 0, 0, 0, 6], [0, 3, 0, 3, 0], [2, 0, 4, 0, 0],
-    [0, 0, 4, 0, 2], [2, 0, 3, 1, 0], [2, 0, 0, 4, 0], [0, 0, 0, 0, 6], [1, 0, 0, 5, 0], [1, 1, 0, 4, 0],
+    [0, 0, 0, 6, 0], [0, 3, 0, 0, 3], [0, 1, 4, 0, 1], [0, 0, 0, 0, 6], [0, 3, 0, 3, 0],
+    [2, 0, 4, 0, 0],
+    [0, 0, 4, 0, 2], [2, 0, 3, 1, 0], [2, 0, 0, 4, 0], [0, 0, 0, 0, 6], [1, 0, 0, 5, 0],
+    [1, 1, 0, 4, 0],
     [0, 3, 3, 0, 0], [1, 0, 0, 5, 0], [0, 2, 0, 3, 1],
 ]  # fmt: skip
 
@@ -64,7 +71,9 @@ def printed(value: float, digits: int) -> str:
 
 
 def test_fleiss_1971():
-    """Measuring nominal scale agreement among many raters, Psychological Bulletin 76: κ = .430; by diagnosis p. 381."""
+    """Measuring nominal scale agreement among many raters, Psychological Bulletin 76: κ = .430;
+    by diagnosis p. 381.
+    """
     votes = Annotations.from_wide([list(row) for row in DIAGNOSES])
     assert votes.counts.sum(axis=0).tolist() == [26, 26, 30, 55, 43]
     result = quick(votes)
@@ -109,7 +118,7 @@ def test_krippendorff_alpha_of_wikipedia():
 
 
 def test_gwet_raw_ratings():
-    """irrCAC, vignettes "overview" and "weighting": cac.raw4raters, unweighted and with quadratic weights."""
+    """irrCAC, vignettes "overview" and "weighting": cac.raw4raters, unweighted and quadratic."""
     result = quick(Annotations.from_wide(np.array(OBSERVERS).T, scale=True))
     assert printed(result.percent, 7) == "0.8181818"
     assert printed(result.ac1, 5) == "0.77544"
@@ -118,7 +127,7 @@ def test_gwet_raw_ratings():
 
 
 def test_gwet_distribution_of_raters():
-    """irrCAC, vignettes "overview" and "weighting": distrib.6raters, unweighted and with quadratic weights."""
+    """irrCAC, vignettes "overview" and "weighting": distrib.6raters, unweighted and quadratic."""
     result = quick(Annotations.from_counts(SIX_RATERS, scale=True))
     assert printed(result.percent, 7) == "0.5511111"
     assert printed(result.ac1, 7) == "0.4448007"

@@ -1,4 +1,6 @@
-"""Every tool's export, from a small file made after its documentation, with the odd cases that users report."""
+"""Every tool's export, from a small file made after its documentation,
+with the odd cases that users report.
+"""
 
 from __future__ import annotations
 
@@ -457,7 +459,9 @@ OLD = [
 
 
 def test_argilla_layouts(tmp_path: Path) -> None:
-    """Feedback datasets: a list of objects in JSON, and an object of lists in Parquet written by older libraries."""
+    """Feedback datasets: a list of objects in JSON,
+    and an object of lists in Parquet written by older libraries.
+    """
     assert Annotations.read(FILES / "argilla.jsonl").notes[1:] == (
         "1 vote dropped: draft",
         "1 vote dropped: discarded",

@@ -1,4 +1,6 @@
-"""Names of items and classes are matched where both sides have them; positions count only where they do not."""
+"""Names of items and classes are matched where both sides have them;
+positions count only where they do not.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def test_repeated_names_count_only_in_the_same_order() -> None:
 
 
 def test_annotations_beside_predictions_without_names() -> None:
-    """They have an order of their own, so that rows of an array would get the votes on other items."""
+    """They have an order of their own, so that rows of an array would get the votes on
+    other items.
+    """
     votes = cs.Annotations.from_counts([[3, 1], [0, 4]], items=["t1", "t2"], classes=["no", "yes"])
     prediction = np.array([[0.5, 0.5], [0.2, 0.8]])
     calibration = cs.conformalize(prediction, votes.counts)
@@ -124,7 +128,9 @@ def test_annotations_beside_predictions_without_names() -> None:
 
 
 def test_labels_with_names_beside_features_without() -> None:
-    """Issue 25, item 6: matching by position only if the caller asks for it, by passing an array."""
+    """Issue 25, item 6: matching by position only if the caller asks for it,
+    by passing an array.
+    """
     assert read_labels(COUNTS).items == ("t1", "t2")
     with pytest.raises(
         ValueError, match=r"Y has names of items .*votes\.align\(X\.index\)\.counts"

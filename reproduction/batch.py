@@ -145,7 +145,7 @@ def plain_name(text: str) -> str:
 def fingerprint(*arrays: FloatArray | None) -> str:
     """Return a short checksum of arrays and their shapes.
 
-    It prevents that results of other data are taken for these.
+    It keeps results of other data from being taken for these.
 
     Examples
     --------

@@ -25,8 +25,8 @@ from credalset.evaluation.verdict import (
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:
-    """A calibration whose scores are uniform numbers: total variation between (1,
-    0) and (1 − u, u) is u.
+    """A calibration whose scores are uniform numbers: total variation between
+    (1, 0) and (1 − u, u) is u.
     """
     u = np.random.default_rng(seed).random(n)
     return cs.conformalize(

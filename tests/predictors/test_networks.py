@@ -333,8 +333,8 @@ class NoTorch:
 
 sys.meta_path.insert(0, NoTorch())
 import credalset as cs
-for ask in (lambda: p.FirstOrderNetwork, lambda:
-            cs.ConformalCredalClassifier().fit([[0.0]] * 4, [0, 1] * 2)):
+for ask in (lambda: p.FirstOrderNetwork,
+            lambda: cs.ConformalCredalClassifier().fit([[0.0]] * 4, [0, 1] * 2)):
     try:
         ask()
     except cs.MissingExtraError as error:

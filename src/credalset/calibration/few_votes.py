@@ -1,4 +1,4 @@
-"""`FewVotes`: a guarantee for the true distribution from two or more votes on many items."""
+"""`FewVotes`: guarantees for the true distribution from two or more votes on each of many items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = 500  # of bets
 
 @dataclass(frozen=True)
 class FewVotes(Noise):
-    r"""Noise model that covers the true label distribution from a few votes on each of many items.
+    r"""Noise model for the true label distribution, from a few independent votes per item.
 
     The assumptions are that votes are independent draws from the true distribution λ of their item,
     that the number of votes of an item does not depend on the votes, and that items are independent
@@ -105,7 +105,7 @@ class FewVotes(Noise):
             "weights": "it tests the mean of bounded numbers, and weights have no known bound. "
             f"{instead}",
             "features": f"its thresholds are not quantiles. {instead}",
-            "cross": f"it needs items that are independent given the model. "
+            "cross": "it needs items that are independent given the model. "
             f"{instead}, or split the data",
         }
 

@@ -298,7 +298,7 @@ class NoNoise(Noise):
 
 @dataclass(frozen=True)
 class BoundedNoise(Noise):
-    r"""Noise model that covers the true distribution if votes rarely move the score by more than ε.
+    r"""Noise model that covers the true distribution if votes rarely change a score by over ε.
 
     The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item
     with true distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least
@@ -354,7 +354,7 @@ class BoundedNoise(Noise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Cover the true distribution, if votes change the score by more than ε with chance δ."""
+        """Cover the true distribution, if votes move f by at most ε except with probability δ."""
         votes = (
             f"votes move the score by at most {self.epsilon:g} except for a share "
             f"{self.delta:g} of the items"

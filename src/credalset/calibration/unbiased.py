@@ -149,7 +149,7 @@ class MeanExcess(Fit):
         return np.where(np.isnan(q), np.inf, q)
 
     def _start(self, alpha: Fraction) -> float:
-        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)), an f-quantile."""
+        """Return a quantile of f: the s of least s + E(f − s)₊ / α + (B − s) / (α (n + 1))."""
         if self.s is not None:
             return self.s
         finite = np.sort(self.held_out[np.isfinite(self.held_out)])

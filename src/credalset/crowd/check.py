@@ -46,7 +46,10 @@ class CrowdCheck:
 
     @property
     def p_value(self) -> float:
-        """Twice the smaller p-value (Bonferroni), or ``vote_p_value`` if no item has two votes."""
+        """Twice the smaller p-value (Bonferroni), at most one.
+
+        It is ``vote_p_value`` if no item has two votes.
+        """
         both = [p for p in (self.vote_p_value, self.pair_p_value) if not np.isnan(p)]
         return min(1.0, len(both) * min(both))
 

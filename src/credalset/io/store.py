@@ -321,7 +321,7 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits(1, float | None), fits(True, int)
     (True, False)
     >>> fits(("a", 1), tuple[str, ...]), fits("x", Literal["x", "y"])
-    (True, False, False, True)
+    (False, True)
     """
     origin = get_origin(hint)
     parts = get_args(hint)
@@ -363,10 +363,7 @@ def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def find_type(name: str) -> Any:
-    """Return the class of the list `TYPES` with this name, the noise model, or a fitted one.
-
-    Return None if there is none.
-    """
+    """Return the class of `TYPES` with this name, or a noise model, or what one fits, or None."""
     if name in TYPES:
         return getattr(import_module(TYPES[name]), name, None)
     models = {model.__name__: model for model in NOISES.values()}

@@ -233,7 +233,7 @@ def _header(start: str, delimiter: str) -> list[str]:
 
 
 def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
-    """Yield the objects of JSON Lines or an array, by id of an object, or documents in a row."""
+    """Yield objects of JSON Lines, an array, an object of records by id, or documents in a row."""
     found = _values(file, text)
     every = list(islice(found, 2))
     if len(every) == 1 and isinstance(every[0], list):
@@ -424,7 +424,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def as_texts(column: Any) -> list[str | None]:
-    """Return cells as texts as `read_records` has them, and pandas in CSV: Arrow makes 1.0 a 1."""
+    """Return cells as texts like `read_records` and CSV of pandas: 1.0, of which Arrow makes 1."""
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):

@@ -37,7 +37,7 @@ def envelopes(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the smallest and largest probability of every class as bars, for several sets.
+    """Draw the smallest and largest probability of every class as bars, for sets side by side.
 
     A set is smaller than the box of these intervals, because its probabilities sum to one.
 

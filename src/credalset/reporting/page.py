@@ -44,12 +44,12 @@ ADVICE = {
     "for every distribution in the set.",
 }
 COVERS = {
-    "recorded": "The label distribution of a new item as it would be recorded: "
-    "the shares of the votes of as "
-    "many annotators as the calibration items had. Nothing is guaranteed about what very many "
-    "votes would show.",
+    "recorded": "The label distribution of a new item as it would be recorded: the shares of the "
+    "votes of as many annotators as the calibration items had. Nothing is guaranteed about what "
+    "very many votes would show.",
     "further": "The distribution of the votes of a new item that are not in hand.",
-    "true": "The true label distribution of a new item: shares that very many votes would show.",
+    "true": "The true label distribution of a new item: the shares that very many votes "
+    "would show.",
 }
 COVERED = ("no", "yes", "not known")
 

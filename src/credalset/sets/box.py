@@ -42,7 +42,7 @@ def majorization_bound(
     >>> majorization_bound(np.array([[0.0, 0.0]]), np.array([[0.5, 1.0]]))
     array([0.])
     >>> majorization_bound(*np.full((2, 1, 2), 0.5))
-    (array([0.]), array([0.69314718]))
+    array([0.69314718])
     """
     tops = np.cumsum(np.sort(upper, axis=1)[:, ::-1], axis=1)
     rest = np.cumsum(np.sort(lower, axis=1), axis=1)

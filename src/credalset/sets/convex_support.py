@@ -318,7 +318,7 @@ def make_cuts(
 def _chords(
     sets: LevelSet, at: FloatArray, size: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return divergences at points (N, K) and after moves to and from classes: (N, 1), (N, K)."""
+    """Return divergences at points, (N, 1), and after moves to and from each class, (N, K) each."""
     k = at.shape[1]
     moves = size[:, :, None] * (np.eye(k) - np.eye(k)[at.argmax(axis=1)][:, None, :])
     values = sets.divergence(

@@ -366,7 +366,7 @@ class Annotations:
 
     @property
     def distributions(self) -> FloatArray:
-        """Shares of votes, (n, K); raises ``ValueError`` if an item has no votes."""
+        """Recorded shares of votes, (n, K); raises ``ValueError`` if an item has no votes."""
         totals = self.counts.sum(axis=1)
         empty = np.flatnonzero(totals == 0)
         if len(empty):

@@ -239,7 +239,7 @@ def item_names(value: Any) -> Names | None:
     >>> item_names(pd.Series([1, 2], index=["t1", "t2"]))
     ('t1', 't2')
     >>> item_names(pd.Series([1, 2])), item_names([[0.5, 0.5]])
-    (('t1', 't2'), None, None)
+    (None, None)
     """
     own = getattr(value, "items", None)
     if own is not None and not callable(own):
@@ -263,7 +263,6 @@ def class_names(value: Any, name: str = "labels") -> Names | None:
     >>> class_names(pd.DataFrame([[0.5, 0.5]], columns=["no", "yes"]))
     ('no', 'yes')
     >>> class_names(pd.DataFrame([[0.5, 0.5]]))
-    (('no', 'yes'), None)
     """
     columns = getattr(value, "classes", None)
     if not isinstance(columns, tuple):
@@ -346,7 +345,7 @@ def order_columns(
 
 
 def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "prediction") -> Any:
-    """Put a column with one value or row per item (groups, weights, costs) into their order.
+    """Put a column with one value or row per item (groups, weights, costs) into the items' order.
 
     Matched by name where both have names, else by position; values of further items are not used.
 

@@ -304,7 +304,7 @@ def as_list(column: Any) -> list[Any]:
     >>> as_list(np.array([1.0, np.nan])), as_list(np.ma.array([1, 2], mask=[0, 1]))
     ([1, None], [1, None])
     >>> as_list(["1.0", ""])
-    ([1, None], [1, None], ['1.0', None])
+    ['1.0', None]
     """
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
         values = list(column)  # tolist would turn nanosecond times into bare integers

@@ -82,8 +82,7 @@ PROMISED = {
 PROMISED |= {"the same bytes", "the same bytes after --resume", "exit 130", "finished before"}
 OUTCOMES = """After a kill, the older result (`old`), the new one (`new`) or,
 if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with
-`FileFormatError`, or
-its values are `legal`: they could have been saved."""
+`FileFormatError`, or its values are `legal`: they could have been saved."""
 
 
 # --- children ---

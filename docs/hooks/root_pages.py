@@ -22,5 +22,6 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Point links to these files, which work in a clone, to their pages."""
     for name in NAMES:
-        markdown = markdown.replace(f"](../{name}", f"]({name.lower()}")
+        for link in (name, f"../{name}"):
+            markdown = markdown.replace(f"]({link}", f"]({name.lower()}")
     return markdown

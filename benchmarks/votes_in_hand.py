@@ -118,7 +118,7 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
     )
     for h in IN_HAND:
         hand = hold_back(counts, h, rng)
-        found[str(h)] = measure(calibration.predict_set(p, hand, ALPHA), shares(counts - hand))
+        found[str(h)] = measure(calibration.predict_set(p, ALPHA, votes=hand), shares(counts - hand))
     return found
 
 
@@ -145,8 +145,8 @@ def imputed(name: str, split: int) -> dict[str, Row]:
             for h in numbers:
                 hand = hold_back(few, h, rng)
                 hand_new = hold_back(new, h, rng)
-                sets = calibration.predict_set(p, hand_new, ALPHA)
-                g = calibration.predict_set(p_calib, hand).prediction
+                sets = calibration.predict_set(p, ALPHA, votes=hand_new)
+                g = calibration.predict_set(p_calib, votes=hand).prediction
                 g_new = sets.prediction
                 row = measure(sets, truth)
                 row["oracle"] = mean_width(
@@ -281,9 +281,9 @@ def broken(name: str, split: int) -> dict[str, Row]:
                 p[:1000], few[:1000], "brier", in_hand=(0, 3), method="imputed"
             )
             for h, hand in ((0, None), (3, few[1000:])):
-                sets = calibration.predict_set(p[1000:], hand, ALPHA)
+                sets = calibration.predict_set(p[1000:], ALPHA, votes=hand)
                 g = calibration.predict_set(
-                    p[:1000], None if hand is None else few[:1000]
+                    p[:1000], votes=None if hand is None else few[:1000]
                 ).prediction
                 oracle = cs.conformalize(g, truth[:1000], "brier").predict_set(
                     sets.prediction, ALPHA

@@ -11,7 +11,7 @@ import numpy as np
 
 from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray
-from credalset.calibration import Calibration
+from credalset.calibration import SplitCalibration
 from credalset.metrics import evenly, has_exact_volumes, mean_sizes
 from credalset.scores import Normalized, RelativeLikelihood, Score, get_score
 from credalset.sets.credal_set import CredalSet
@@ -52,7 +52,7 @@ def score_named(name: str, offset: float) -> Score:
 
 def measure(
     head: Row,
-    calibrated: Calibration,
+    calibrated: SplitCalibration,
     test: Part,
     alphas: Sequence[float],
     *,
@@ -65,7 +65,7 @@ def measure(
     ----------
     head : dict
         Columns that say which run this is.
-    calibrated : Calibration
+    calibrated : SplitCalibration
         The calibrated score.
     test : Part
         Predictions and labels.
@@ -153,7 +153,7 @@ def _uncertainty(sets: CredalSet) -> Row:
 
 
 def example_rows(
-    head: Row, calibrated: Calibration, test: Part, alpha: float, items: Sequence[int]
+    head: Row, calibrated: SplitCalibration, test: Part, alpha: float, items: Sequence[int]
 ) -> list[Row]:
     """Keep predictions and thresholds of a few test items, to draw their sets from later."""
     prediction = np.asarray(test.inputs)

@@ -37,6 +37,8 @@ LAYERS = [
     ["_validation"],
     ["_display"],
     ["simplex", "datasets"],
+    ["io.files"],
+    ["io.tables"],
     ["votes"],
     ["sets"],
     ["scores.base"],

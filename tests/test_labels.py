@@ -322,7 +322,7 @@ def test_refusals():
     for labels in (["a", "z"], ["a"]):
         with pytest.raises(ValueError, match="labels"):
             sets.contains(labels)
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match="votes"):
         sets.share(np.ones((3, 3), dtype=int))
     with pytest.raises(ValueError, match="share"):
         annotator_labels(TotalVariation().region([[0.5, 0.5]], 0.1), 1.0)

@@ -16,7 +16,6 @@ from credalset.scores import (
     TotalVariation,
     Wasserstein,
 )
-from credalset.votes.names import read_labels
 
 GOOD = np.full((4, 3), 1 / 3)
 

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from pyarrow import Table, parquet
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -39,6 +41,8 @@ from credalset import _files
 from credalset.cli.app import main
 from credalset.exceptions import ClusterError, FileFormatError
 from credalset.io.dask import local_cluster, score_parquet
+from credalset.io.tables import read_table
+from credalset.votes.files import read_vote_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.io.forging import BEGIN, calibrate, classify, forge, forge_arrays, leaves, put
@@ -80,6 +84,7 @@ PROMISED = {
     "one sentence that names the file",
 }
 PROMISED |= {"the same bytes", "the same bytes after --resume", "exit 130", "finished before"}
+PROMISED |= {"every item in both tables", "all fields", "one sentence that names the field"}
 OUTCOMES = """After a kill, the older result (`old`), the new one (`new`) or,
 if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with
 `FileFormatError`, or its values are `legal`: they could have been saved."""
@@ -369,6 +374,65 @@ def interrupt(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
         )
 
 
+def write_odd_ids(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
+    """Random ids from export to sets: quotes, line breaks, formulas, two Unicode forms."""
+    letters = [*"=+-@'\"|,;\t\n\r 0aé\u0301\ufeff\u2028\U0001f600", "NA", "1.10"]
+    os.chdir(folder)
+    calibrate("kl", classes=CLASSES).save(folder / "first")
+    for number in range(n):
+        drawn = {"".join(chance.choices(letters, k=chance.randrange(1, 6))) for _ in range(200)}
+        ids = {unicodedata.normalize("NFC", text) for text in drawn}
+        rows = [{"task": text, "no": "0.2", "perhaps": "0.3", "yes": "0.5"} for text in sorted(ids)]
+        votes = [
+            {"task": row["task"], "worker": f"w{w}", "label": CLASSES[w]}
+            for row in rows
+            for w in range(2)
+        ]
+        for name, table in (("predictions.jsonl", rows), ("export.jsonl", votes)):
+            form = chance.choice(["NFC", "NFD"])
+            with open(folder / name, "w", encoding="utf-8") as stream:
+                for row in table:
+                    task = unicodedata.normalize(form, row["task"])
+                    stream.write(json.dumps(row | {"task": task}) + "\n")
+        suffix = ("csv", "tsv", "jsonl", "parquet")[number % 4]
+        lines = [
+            f"import export.jsonl -o votes.{suffix} --overwrite",
+            f"predict first predictions.jsonl -o sets.{suffix} --overwrite --ask prediction",
+            f"import sets.{suffix} --kind table -o again.{suffix} --overwrite",
+        ]
+        codes = [in_child(_run(line))[1] for line in lines]
+        voted = set(read_vote_table(folder / f"votes.{suffix}").items or ())
+        table = read_table(folder / f"again.{suffix}")
+        predicted = {text for batch in table.batches for text in batch.column("task").to_pylist()}
+        is_whole = codes == ["0"] * 3 and voted == predicted == ids
+        yield "every item in both tables" if is_whole else "ITEMS LOST"
+
+
+def add_fields_late(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
+    """A field of JSON Lines that first appears at a random record, in votes and in predictions."""
+    for number in range(n):
+        size = 40_000
+        first = chance.randrange(1, size)
+        path = folder / f"{number}.jsonl"
+        with open(path, "w", encoding="utf-8") as stream:
+            for i in range(size):
+                row = {"task": f"t{i // 2}", "label": CLASSES[i % 2]}
+                stream.write(json.dumps(row | ({"worker": "w"} if i >= first else {})) + "\n")
+        if number % 2:
+            votes = read_vote_table(path)
+            # Items of which both votes are known to be by one worker count the later one only.
+            overruled = size // 2 - (first + 1) // 2
+            yield "all fields" if votes.n_votes.sum() == size - overruled else "FIELDS LOST"
+            continue
+        try:
+            table = read_table(path)
+            found = pa.Table.from_batches(table.batches, table.schema)
+            yield "all fields" if "worker" in found.schema.names else "FIELDS LOST"
+        except FileFormatError as error:
+            is_named = "'worker'" in str(error) and path.name in str(error)
+            yield "one sentence that names the field" if is_named else f"WRONG: {error}"
+
+
 TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
     "kill -9 during a save over an older folder": (kill_saves, 400, {"exchange": True}),
     "the same where names cannot be exchanged": (kill_saves, 200, {"exchange": False}),
@@ -377,6 +441,8 @@ TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
     "full disk during import, calibrate, predict, report": (fill_disk, 12, {}),
     "kill -9 of Dask workers": (lose_workers, 4, {}),
     "Ctrl-C during predict, with and without workers": (interrupt, 16, {}),
+    "200 odd ids in two Unicode forms through import and predict": (write_odd_ids, 40, {}),
+    "a field that first appears in a late record": (add_fields_late, 20, {}),
 }
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         CrossCalibration,
         FewVotes,
         Guarantee,
+        SplitCalibration,
         Stream,
         UnbiasedVotes,
         conformalize,
@@ -69,7 +70,7 @@ _HOMES = {
     "votes": "Annotations",
     "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration "
     "FewVotes Guarantee "
-    "Stream UnbiasedVotes conformalize cross_conformalize epsilon_from_counts",
+    "SplitCalibration Stream UnbiasedVotes conformalize cross_conformalize epsilon_from_counts",
     "exceptions": "ClusterError CredalSetWarning FileFormatError MissingExtraError",
     "classifier": "ConformalCredalClassifier",
     "sets": "CredalSet QueueRules",
@@ -129,6 +130,7 @@ __all__ = [
     "QueueRules",
     "Scorer",
     "SoftLabelClassifier",
+    "SplitCalibration",
     "Stream",
     "UnbiasedVotes",
     "VotingPolicy",

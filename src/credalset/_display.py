@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -250,3 +251,26 @@ def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
         return Estimate(float(array[0]) if n else np.nan, -np.inf, np.inf, n)
     half = t.ppf(upper, n - 1) * array.std(ddof=1) / np.sqrt(n)
     return Estimate(array.mean(), array.mean() - half, array.mean() + half, n)
+
+
+# --- words ---
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a number of things: "1 item", "2 items"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def join_names(names: Iterable[Any], limit: int = 5) -> str:
+    """Write out a few names for a message.
+
+    Examples
+    --------
+    >>> join_names(["a", "b", "c"], 2)
+    "'a', 'b', …"
+    """
+    first = list(islice(names, limit + 1))
+    # Numbers and texts of NumPy would be written as np.str_('a').
+    scalars = np.str_ | np.bool_ | np.integer | np.floating
+    shown = [name.item() if isinstance(name, scalars) else name for name in first[:limit]]
+    return ", ".join(map(repr, shown)) + (", …" if len(first) > limit else "")

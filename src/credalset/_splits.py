@@ -10,9 +10,9 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from credalset._batch import item_names, match_names
 from credalset._typing import AnyArray, IntArray
 from credalset._validation import unmasked
-from credalset.votes.names import item_names, match_names
 
 
 def train_conformalize_test_split(

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
+from unicodedata import normalize
 
 import numpy as np
 
@@ -27,19 +27,6 @@ EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = 0.02  # four probabilities that were rounded to two decimals
 # Beyond, sums of concentrations and their log-gamma functions overflow.
 LARGEST_CONCENTRATION = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """Predictions that a score has validated, which public functions do not validate again."""
-
-    prediction: Any
-    items: Any = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return np.shape(self.prediction)
 
 
 def _describe_rows(mask: AnyArray | np.bool_, value: Any = None, limit: int = 3) -> str:
@@ -316,3 +303,22 @@ def as_generator(random_state: object) -> np.random.Generator:
         raise type(error)(
             f"random_state must be a seed, a Generator or None, but is {random_state!r}."
         ) from None
+
+
+def as_names(names: Any) -> tuple[Any, ...]:
+    """Return names as a tuple of plain Python values: ``'a'``, not ``np.str_('a')``.
+
+    Texts are in the composed form of Unicode (NFC): two spellings of a letter are one name.
+    """
+    # The method tolist makes numbers of dates.
+    is_dates = isinstance(names, np.ndarray) and names.dtype.kind in "mM"
+    values = names.tolist() if hasattr(names, "tolist") and not is_dates else list(names)
+    return tuple(map(_plain_name, values))
+
+
+def _plain_name(value: Any) -> Any:
+    if isinstance(value, np.str_ | np.bool_ | np.integer | np.floating):
+        value = value.item()
+    if isinstance(value, str) and not value.isascii():
+        return normalize("NFC", value)
+    return value

@@ -6,18 +6,25 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _num_samples
 
+from credalset._batch import Batch, Labels, take_names
+from credalset._display import join_names
 from credalset._splits import fold_numbers, take
 from credalset._typing import FloatArray, IntArray
-from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
+from credalset._validation import as_names
+from credalset.calibration.base import CalibrationItems, Inputs, Predictor, as_level
+from credalset.calibration.cross import CrossCalibration, as_folds, cross_calibrate
 from credalset.calibration.noise import Noise
-from credalset.calibration.thresholds import as_noise
+from credalset.calibration.split import SplitCalibration, calibrate
+from credalset.calibration.thresholds import Options, as_noise
+from credalset.evaluation.table import Evaluation, evaluate, evaluate_tested
+from credalset.evaluation.tested import TestedItems
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.predictors.labels import (
     NOTED,
@@ -39,16 +46,18 @@ from credalset.predictors.protocol import (
 )
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import Labels, as_names
-
-if TYPE_CHECKING:
-    from credalset.evaluation import Evaluation
 
 #: scores that `compare` uses by default: those without parameters, for classes without an order
 USUAL_SCORES = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
 
 
-class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ConformalCredalClassifier(
+    Predictor,
+    SoftScoring,
+    ClassifierMixin,  # type: ignore[misc]
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     r"""Classifier that predicts credal sets with a coverage guarantee.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on
@@ -177,23 +186,41 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         if is_known:
             note_features(self, X, reset=False)
         labels = self._labels(Y, X, estimator if score.is_ordinal else None)
-        prediction: Any = predict_for(score, estimator, X, labels.classes)
-        n_classes = score.n_classes(prediction.prediction)
-        if n_classes != labels.n_classes:
+        batch = predict_for(score, estimator, X, labels.classes)
+        if batch.n_classes != labels.n_classes:
             raise ValueError(
-                f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns."
+                f"the estimator predicts {batch.n_classes} classes, but Y has {labels.n_classes} "
+                "columns."
             )
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
-        made = conformalize(
-            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
-        )
+        made = calibrate(self._calibration_items(score, batch, labels, groups, weights))
         if not is_known:
             note_features(self, X, reset=True)
         self._forget("estimators_")
         self.estimator_ = estimator
         self.classes_ = class_array(labels)
-        self.calibration_: Calibration | CrossCalibration = made
+        self.calibration_: SplitCalibration | CrossCalibration = made
         return self
+
+    def _calibration_items(
+        self,
+        score: Score,
+        batch: Batch,
+        labels: Labels,
+        groups: Any,
+        weights: Any,
+        *,
+        cross: bool = False,
+    ) -> CalibrationItems:
+        """Return what calibrates a score: valid predictions, labels and options."""
+        options = Options.read(
+            len(batch),
+            self.noise,
+            batch.per_item(groups, "groups"),
+            batch.per_item(weights, "weights"),
+            cross=cross,
+        )
+        return CalibrationItems(score.on_scale(labels.scale), batch, labels, options)
 
     def cross_conformalize(
         self,
@@ -243,30 +270,38 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         score = get_score(self.nonconformity)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
-        labels = (
-            labels.in_scale_order(labels.classes is not None, "Y") if score.is_ordinal else labels
-        )
+        if score.is_ordinal:
+            labels = _in_scale_order(labels, labels.classes is not None)
         if _num_samples(X) != len(labels):
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
-        codes = fold_numbers(folds, len(labels), random_state)
-        classes = class_array(labels)
-        options = {"noise": self.noise, "groups": groups, "weights": weights}
-        with (
-            warnings.catch_warnings()
-        ):  # a placeholder prediction finds wrong arguments before training
-            warnings.simplefilter("ignore", CredalSetWarning)
-            level = 1.0 / labels.n_classes if score.order == "first" else 2.0
-            cross_conformalize(
-                np.full(labels.distributions.shape, level), labels, codes, score, **options
-            )
+        rows = Batch(labels, labels.n_classes, labels.items, labels.classes, name="X")
+        codes = fold_numbers(rows.per_item(folds, "folds"), len(labels), random_state)
+        codes = as_folds(codes, len(labels))
+        self._try_cross_options(score, rows, labels, codes, groups, weights)
         estimators, prediction = self._fit_folds(score, X, labels, codes)
-        made = cross_conformalize(prediction, labels, codes, score, **options)
+        valid = score.check_prediction(prediction)
+        found = self._calibration_items(
+            score, rows.with_values(valid), labels, groups, weights, cross=True
+        )
+        made = cross_calibrate(found, codes)
         self._forget("estimator_", "items_")
         note_features(self, X, reset=True)
         self.estimators_ = estimators
-        self.classes_ = classes
+        self.classes_ = class_array(labels)
         self.calibration_ = made
         return self
+
+    def _try_cross_options(
+        self, score: Score, rows: Batch, labels: Labels, codes: IntArray, groups: Any, weights: Any
+    ) -> None:
+        """Find wrong arguments before training, with a placeholder for the predictions."""
+        level = 1.0 / labels.n_classes if score.order == "first" else 2.0
+        placeholder = score.check_prediction(np.full(labels.distributions.shape, level))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredalSetWarning)
+            batch = rows.with_values(placeholder)
+            found = self._calibration_items(score, batch, labels, groups, weights, cross=True)
+            cross_calibrate(found, codes)
 
     def _fit_folds(
         self, score: Score, X: Any, labels: Labels, folds: IntArray
@@ -315,9 +350,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         CredalSet
             A batch of n sets, some of which may be empty.
         """
-        return self._calibrated().predict_set(
-            self._predict(X), alpha, groups=groups, weights=weights
-        )
+        inputs = self._read(X, groups=groups, weights=weights)
+        sets: CredalSet = self.calibration._predict(inputs, as_level(alpha))
+        return sets
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions.
@@ -336,9 +371,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             Predicted distributions.
         """
         score = get_score(self.nonconformity)
-        prediction = self._predict(X)
-        blocks = prediction if isinstance(prediction, list) else [prediction]
-        return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
+        means = [score.mean(batch.values) for batch in self._predict(X)]
+        return np.asarray(np.mean(means, axis=0))
 
     def evaluate(
         self,
@@ -370,8 +404,6 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         Evaluation
             One row per level; it prints as a table.
         """
-        from credalset.evaluation import evaluate
-
         return evaluate(self, X, self._labels(Y, X), alpha, groups, weights, volume)
 
     def compare(
@@ -419,8 +451,6 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         >>> [row["verdict"] for row in rows]
         ['valid', 'valid', 'valid']
         """
-        from credalset.evaluation import Evaluation, evaluate
-
         if hasattr(self, "estimators_"):
             raise NotFittedError(
                 "compare needs one estimator, but cross_conformalize has trained one per fold."
@@ -438,12 +468,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         calib, test = (np.sort(half) for half in np.split(order, [len(labels) // 2]))
         table = Evaluation()
         for name, score in chosen.items():
-            known, new = (
-                predict_for(score, estimator, take(X, rows), labels.classes)
-                for rows in (calib, test)
-            )
-            made = conformalize(known, labels[calib], score, noise=self.noise)
-            table.extend_as(name, evaluate(made, new, labels[test], alpha))
+            known = predict_for(score, estimator, take(X, calib), labels.classes)
+            new = predict_for(score, estimator, take(X, test), labels.classes)
+            made = calibrate(self._calibration_items(score, known, labels[calib], None, None))
+            inputs = made._inputs(new, new.values, None, None)
+            tested = TestedItems.of(made, inputs, labels[test])
+            table.extend_as(name, evaluate_tested(tested, alpha))
         return table
 
     def _scores_to_compare(self, scores: Sequence[str | Score] | None) -> dict[str, Score]:
@@ -455,14 +485,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         if scores is None:
             own = get_score(self.nonconformity)
             others = [get_score(name) for name in USUAL_SCORES if name != own.name]
-            scores = [
-                own,
-                *(
-                    score
-                    for score in others
-                    if takes_predictions_of(score, self._fitted_estimator())
-                ),
-            ]
+            estimator = self._fitted_estimator()
+            scores = [own, *(each for each in others if takes_predictions_of(each, estimator))]
         chosen = [get_score(score) for score in scores]
         times = Counter(score.name for score in chosen)
         return {score.name if times[score.name] == 1 else repr(score): score for score in chosen}
@@ -475,11 +499,50 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         path : str or Path
             Folder to write to.
         """
-        from credalset.io.store import save
-
         if hasattr(self, "calibration_"):
             self._calibrated()
-        save(self, path)
+        super().save(path)
+
+    # --- the protocol of calibrations, for evaluation, reports and tables ---
+
+    @property
+    def calibration(self) -> SplitCalibration | CrossCalibration:
+        """The calibration, after a check that it belongs to the parameters."""
+        return self._calibrated()
+
+    @property
+    def reads(self) -> Literal["features", "texts"]:
+        """Whether ``predict_set`` takes features or texts."""
+        for part in (self, getattr(self, "estimator_", None)):
+            if hasattr(part, "n_features_in_"):
+                return "features"
+            if hasattr(part, "text_name_in_"):
+                return "texts"
+        return "features"
+
+    @property
+    def text_name(self) -> str | None:
+        """Name of the column of texts that ``predict_set`` takes, if it is known."""
+        for part in (self, getattr(self, "estimator_", None)):
+            name = getattr(part, "text_name_in_", None)
+            if name is not None:
+                return str(name)
+        return None
+
+    def _read(
+        self, X: Any, *, votes: Any = None, groups: Any = None, weights: Any = None
+    ) -> Inputs:
+        calibration = self._calibrated()
+        if votes is not None:
+            raise ValueError("votes was given, but the sets of a classifier do not use votes.")
+        batches = self._predict(X)
+        if isinstance(calibration, CrossCalibration):
+            return calibration._cross_inputs(batches, groups, weights)
+        return calibration._inputs(batches[0], batches[0].values, groups, weights)
+
+    def _used(self) -> dict[str, set[str]]:
+        trained = getattr(self, "items_", None) or ()
+        return {"training": set(map(str, trained)), **self.calibration._used()}
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
@@ -508,25 +571,23 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         known: Any = getattr(self, "classes_", None)
         known = getattr(self._fitted_estimator(), "classes_", None) if known is None else known
         labels = read_labels(Y, X, classes=known)
-        return (
-            labels
-            if ordinal is None
-            else labels.in_scale_order(estimator_classes(ordinal) is not None, "Y")
-        )
+        if ordinal is None:
+            return labels
+        return _in_scale_order(labels, estimator_classes(ordinal) is not None)
 
-    def _predict(self, X: Any) -> Any:
-        """Return predictions that the score takes, or a list of those of each fold's estimator."""
+    def _predict(self, X: Any) -> list[Batch]:
+        """Return the predictions that the score takes, one batch per fitted estimator."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit first."
             )
         note_features(self, X, reset=False)
         score = get_score(self.nonconformity)
-        if hasattr(self, "estimators_"):
-            return [predict_for(score, estimator, X) for estimator in self.estimators_]
-        return predict_for(score, self.estimator_, X, as_names(self.classes_))
+        classes = as_names(self.classes_)
+        estimators = getattr(self, "estimators_", None) or [self.estimator_]
+        return [predict_for(score, estimator, X, classes) for estimator in estimators]
 
-    def _calibrated(self) -> Calibration | CrossCalibration:
+    def _calibrated(self) -> SplitCalibration | CrossCalibration:
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) "
@@ -549,6 +610,23 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _forget(self, *names: str) -> None:
         for name in names:
             self.__dict__.pop(name, None)
+
+
+def _in_scale_order(labels: Labels, has_names: bool) -> Labels:
+    """Return labels with their columns in the order of their scale.
+
+    The columns of an estimator without names of classes cannot follow.
+    """
+    order = labels.scale_order()
+    if order is None:
+        return labels
+    if not has_names:
+        levels = take_names(labels.classes or tuple(range(len(order))), order)
+        raise ValueError(
+            f"Y are on the scale {join_names(levels or (), 8)}, but the columns of the estimator "
+            "are in another order. Fit it with names of classes, or in the order of the scale."
+        )
+    return labels.reorder(order)
 
 
 def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> None:

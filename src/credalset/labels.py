@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction
-from credalset._validation import as_probability
-from credalset.calibration.base import ThresholdCalibration, read_items
+from credalset._batch import Batch, Names, take_names
+from credalset._display import join_names
+from credalset._predictions import Named
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._validation import as_names, as_probability
+from credalset.calibration.base import Inputs, ScoreCalibration, Support, read_items
 from credalset.calibration.noise import (
     COVERED,
     ROUNDING,
@@ -26,19 +29,11 @@ from credalset.calibration.noise import (
     NoNoise,
     Quantile,
 )
-from credalset.calibration.thresholds import Options, Thresholds
+from credalset.calibration.thresholds import Thresholds
 from credalset.exceptions import need
 from credalset.scores import Score, get_score
 from credalset.sets.columns import label_lists
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import (
-    as_names,
-    item_names,
-    join_names,
-    per_item,
-    read_labels,
-    take_names,
-)
 
 __all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
 
@@ -47,7 +42,7 @@ TIE = 1e-9  # tolerance in comparisons with the wanted share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelSets:
+class LabelSets(Named):
     """N sets of labels over K classes.
 
     Attributes
@@ -76,8 +71,8 @@ class LabelSets:
     """
 
     members: BoolArray
-    classes: tuple[Any, ...] | None = None
-    items: tuple[Any, ...] | None = None
+    classes: Names | None = None
+    items: Names | None = None
 
     def __len__(self) -> int:
         """Number of sets."""
@@ -119,46 +114,32 @@ class LabelSets:
         labels : sequence of N labels
             Names of classes, or their numbers if classes have no names.
         """
-        wanted = as_names(labels)
+        wanted = self._batch.column(labels, "labels")
         position = {name: k for k, name in enumerate(self._names())}
-        if len(wanted) != len(self):
-            raise ValueError(
-                f"labels must hold one label for each of the {len(self)} sets, but holds "
-                f"{len(wanted)}."
-            )
-        unknown = [name for name in dict.fromkeys(wanted) if name not in position]
+        unknown = [name for name in dict.fromkeys(as_names(wanted)) if name not in position]
         if unknown:
             raise ValueError(
                 f"labels holds {join_names(unknown)}, but the classes are {join_names(position)}."
             )
-        return self.members[
-            np.arange(len(self)), np.array([position[name] for name in wanted], dtype=np.int64)
-        ]
+        columns = np.array([position[name] for name in as_names(wanted)], dtype=np.int64)
+        return self.members[np.arange(len(self)), columns]
 
-    def share(self, labels: Any) -> FloatArray:
+    def share(self, votes: Any) -> FloatArray:
         """Return the share of each item's votes that its set contains, (N,).
 
         The mean over items is the coverage of the label of an annotator asked at random.
 
         Parameters
         ----------
-        labels : array of shape (N, K) or Annotations
-            Annotation counts or label distributions; classes and items are matched by name if both
-            have names.
+        votes : array or data frame of shape (N, K), or Annotations
+            Annotation counts or label distributions; classes and items are matched by name.
         """
-        found = read_labels(
-            labels,
-            items=self.items,
-            classes=self.classes,
-            n_classes=self.n_classes,
-            like="the sets",
-        )
-        if len(found) != len(self):
-            raise ValueError(
-                f"labels must hold one row for each of the {len(self)} sets, but holds "
-                f"{len(found)}."
-            )
-        return (found.distributions * self.members).sum(axis=1)
+        return (self._batch.votes(votes).distributions * self.members).sum(axis=1)
+
+    @property
+    def _batch(self) -> Batch:
+        """The items and classes, for whatever is compared with the sets."""
+        return Batch(self, self.n_classes, self.items, self.classes, name="the sets")
 
     def to_frame(self) -> Any:
         """Return a data frame, a row per set: the item, names of its labels, and their number."""
@@ -178,7 +159,7 @@ class LabelSets:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelCalibration(ThresholdCalibration[LabelSets]):
+class LabelCalibration(ScoreCalibration):
     """Calibrated thresholds for label sets at any level, as `labels.conformalize` returns.
 
     For a new item that is exchangeable with the calibration items, the set at level α contains what
@@ -219,6 +200,7 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
     """
 
     target: Target = field(default="annotator", kw_only=True)
+    predicts: ClassVar[Literal["distributions", "labels"]] = "labels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,23 +220,27 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
         )
         return replace(known, votes="") if self.target == "annotator" else known
 
-    def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
-        members = self.score.label_scores(checked) <= thresholds[:, None]
-        return LabelSets(members, self.classes, items)
+    @property
+    def supports(self) -> frozenset[Support]:
+        """What the calibration takes or computes beyond predictions and a level."""
+        found: set[Support] = {"groups", "weights"}
+        if self.features is None:
+            found.add("p_values")
+        return frozenset(found)
 
-    def p_values(
-        self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        r"""Return the p-value of each label, (N, K).
+    def _sets(self, inputs: Inputs, thresholds: FloatArray) -> LabelSets:
+        members = self.score.label_scores(inputs.prediction) <= thresholds[:, None]
+        return LabelSets(members, self.classes, inputs.batch.items)
 
-        A label is in the set at level α if its p-value exceeds α.
+    def p_values(self, predictions: Any, *, groups: Any = None, weights: Any = None) -> FloatArray:
+        r"""Return the p-value of each label, (N, K): one above α puts it into the set at level α.
 
-        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is the
-        expected p-value if one label per calibration item is drawn from its votes.
+        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is
+        the expected p-value if one label per calibration item is drawn from its votes.
 
         Parameters
         ----------
-        prediction, groups, weights
+        predictions, groups, weights
             As in `predict_set`.
 
         Examples
@@ -269,10 +255,9 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
             raise ValueError(
                 "p_values has no meaning with features. Ask predict_set at the level you need."
             )
-        checked = self.check(prediction)
-        items = item_names(prediction)
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        return self.fitted.p_values(self.score.label_scores(checked), self.score, checked, *new)
+        inputs = self._read(predictions, groups=groups, weights=weights)
+        values = self.score.label_scores(inputs.prediction)
+        return self.fitted.p_values(values, inputs.codes, inputs.columns)
 
     def __repr__(self) -> str:
         covered = COVERED[self.guarantee.covers].replace(
@@ -282,8 +267,8 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
 
 
 def conformalize(
-    prediction: Any,
-    labels: Any,
+    predictions: Any,
+    votes: Any,
     score: str | Score = "kl",
     *,
     target: Target = "annotator",
@@ -301,7 +286,7 @@ def conformalize(
 
     Parameters
     ----------
-    prediction, labels, classes, groups, weights
+    predictions, votes, classes, groups, weights
         As in `credalset.conformalize`.
     score : str or Score
         First-order score, as in `credalset.conformalize`. ``"kl"``, ``"tv"``, ``"inner"``,
@@ -334,16 +319,17 @@ def conformalize(
     0.89
     """
     wanted = as_target(target)
-    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
-    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
-    options = Options.read(len(checked), None, *columns)
-    scores = chosen.label_scores(checked)
-    shares = labels_that_count(found.distributions, scores, wanted)
+    found = read_items(
+        get_score(score), predictions, votes, classes, groups=groups, weights=weights
+    )
+    scores = found.score.label_scores(found.prediction)
+    shares = labels_that_count(found.labels.distributions, scores, wanted)
     scores = np.where(shares > 0.0, scores, 0.0)
-    fitted = Thresholds.build(options, chosen, checked, partial(_fit_quantile, shares, scores))
-    names = (found.classes, found.items)
+    fit = partial(_fit_quantile, shares, scores)
+    fitted = Thresholds.build(found.options, found.score, found.prediction, fit)
     mean = (shares * scores).sum(axis=1)
-    return LabelCalibration(chosen, mean, chosen.n_classes(checked), fitted, *names, target=wanted)
+    names = (found.batch.classes, found.batch.items)
+    return LabelCalibration(found.score, mean, found.n_classes, fitted, *names, target=wanted)
 
 
 def _fit_quantile(shares: FloatArray, scores: FloatArray, rows: Any, own: Columns) -> Fit:

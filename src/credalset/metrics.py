@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
+from credalset._batch import name_array, read
 from credalset._display import Estimate, mean, proportion
-from credalset._typing import ArrayLike, FloatArray, IntArray
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import class_names, item_names, per_item, read_labels
 
 __all__ = [
     "Estimate",
@@ -45,15 +45,15 @@ SMALLEST_PROBABILITY = float(
 )  # smaller ones are clipped, as in scikit-learn's log_loss
 
 
-def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
+def coverage(sets: CredalSet, votes: Any, level: float = 0.95) -> Estimate:
     """Return the share of sets that contain their label distribution, with a binomial interval.
 
     Parameters
     ----------
     sets : CredalSet
         A batch of N sets.
-    Y : array of shape (N, K) or Annotations
-        Label distributions or annotation counts.
+    votes : array or data frame of shape (N, K), or Annotations
+        Annotation counts or label distributions.
     level : float
         Confidence level of the interval.
 
@@ -69,18 +69,18 @@ def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
     >>> coverage(sets, [[3, 7], [0, 10]])
     0.5000 [0.0126, 0.9874] (n=2)
     """
-    covered = sets.contains(_labels_of(sets, Y))
+    covered = _covered(sets, votes)
     return proportion(int(covered.sum()), len(covered), level)
 
 
 def coverage_by_group(
-    sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95
+    sets: CredalSet, votes: Any, groups: ArrayLike, level: float = 0.95
 ) -> dict[Any, Estimate]:
     """Return the observed coverage within each group, with exact binomial intervals.
 
     Parameters
     ----------
-    sets, Y, level
+    sets, votes, level
         As in `coverage`.
     groups : array of shape (N,)
         One key per item, such as its predicted class, source or number of annotators.
@@ -97,13 +97,8 @@ def coverage_by_group(
     >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    keys = np.asarray(per_item(groups, sets.items, "groups", "the sets"))
-    if keys.shape != (len(sets),):
-        raise ValueError(
-            f"groups must hold one key for each of the {len(sets)} sets, but has shape "
-            f"{keys.shape}."
-        )
-    hits = by_key(keys, sets.contains(_labels_of(sets, Y)))
+    keys = name_array(sets._batch.column(groups, "groups"))
+    hits = by_key(keys, _covered(sets, votes))
     return {key: proportion(sum(mine), len(mine), level) for key, mine in hits.items()}
 
 
@@ -318,7 +313,7 @@ def mean_volume(
     return mean(measured.volume(n_rays=n_rays), level)
 
 
-def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
+def soft_log_loss(votes: Any, predictions: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean soft cross-entropy in nats.
 
     It is $-\sum_k \lambda_k \log g_k$ for the predicted distribution g.
@@ -328,9 +323,9 @@ def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
 
     Parameters
     ----------
-    Y : array or data frame of shape (N, K) or Annotations
-        Label distributions or annotation counts.
-    prediction : array or data frame of shape (N, K)
+    votes : array or data frame of shape (N, K), or Annotations
+        Annotation counts or label distributions.
+    predictions : array or data frame of shape (N, K)
         Predicted distributions.
     level : float
         Confidence level of the interval.
@@ -345,18 +340,18 @@ def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
     >>> round(soft_log_loss([[3, 7], [1, 0]], [[0.5, 0.5], [0.9, 0.1]]), 3)
     0.399
     """
-    found, labels = _pairs(prediction, Y)
+    found, labels = _pairs(predictions, votes)
     return mean(0.0 - xlogy(labels, np.maximum(found, SMALLEST_PROBABILITY)).sum(axis=1), level)
 
 
-def soft_brier(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
+def soft_brier(votes: Any, predictions: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean squared distance of predictions from labels.
 
     It is $\sum_k (\lambda_k - g_k)^2$ for the predicted distribution g and the label λ.
 
     Parameters
     ----------
-    Y, prediction, level
+    votes, predictions, level
         As in `soft_log_loss`.
 
     Returns
@@ -369,7 +364,7 @@ def soft_brier(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
     >>> round(soft_brier([[3, 7], [1, 0]], [[0.5, 0.5], [0.9, 0.1]]), 3)
     0.05
     """
-    found, labels = _pairs(prediction, Y)
+    found, labels = _pairs(predictions, votes)
     return mean(((found - labels) ** 2).sum(axis=1), level)
 
 
@@ -413,26 +408,14 @@ def _decided(n_labels: IntArray, level: float) -> Estimate:
     return proportion(int((n_labels <= 1).sum()), len(n_labels), level)
 
 
-def _read(Y: Any, items: Any, classes: Any, n_classes: int, n: int, like: str) -> FloatArray:
-    """Return label distributions (n, K), classes and items matched by name."""
-    labels = read_labels(Y, items=items, classes=classes, n_classes=n_classes, name="Y", like=like)
-    if len(labels) != n:
-        raise ValueError(
-            f"Y has {len(labels)} rows, but there are {n} in {like}. Pass one row per item."
-        )
-    return labels.distributions
+def _covered(sets: CredalSet, votes: Any) -> BoolArray:
+    if isinstance(votes, CredalSet):
+        raise TypeError("sets come first, and votes (or label distributions) second.")
+    return sets.contains(votes)
 
 
-def _labels_of(sets: CredalSet, Y: Any) -> FloatArray:
-    if isinstance(Y, CredalSet):
-        raise TypeError("sets come first and Y, the label distributions or counts, second.")
-    return _read(Y, sets.items, sets.classes, sets.n_classes, len(sets), "the sets")
-
-
-def _pairs(prediction: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+def _pairs(predictions: Any, votes: Any) -> tuple[FloatArray, FloatArray]:
     """Return predicted and label distributions of the same items, (N, K) each."""
-    found = as_distributions(prediction, "prediction")
-    classes = class_names(prediction, "prediction")
-    return found, _read(
-        Y, item_names(prediction), classes, found.shape[1], len(found), "prediction"
-    )
+    batch = read(predictions)
+    found = as_distributions(batch.values, "predictions")
+    return found, batch.votes(votes).distributions

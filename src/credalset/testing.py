@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import FloatArray, Prediction
-from credalset._validation import Checked
 from credalset.calibration import conformalize
 from credalset.io.store import load
 from credalset.scores import REGISTRY, Score, get_score
@@ -232,7 +231,7 @@ def _check_ties(score: Score, prediction: Prediction, points: FloatArray) -> Non
 
 def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator) -> None:
     labels = rng.dirichlet(np.ones(score.n_classes(prediction)), len(prediction))
-    made = conformalize(Checked(prediction), labels, score)
+    made = conformalize(prediction, labels, score)
     with tempfile.TemporaryDirectory() as folder:
         made.save(Path(folder) / "calibration")
         back: Any = load(Path(folder) / "calibration")

@@ -37,7 +37,7 @@ def noise_models(score: str, g: np.ndarray, counts: np.ndarray) -> dict[str, Any
         "anytime": cs.AnnotatorSampling(0.3, "anytime"),
         "unbiased": cs.UnbiasedVotes(),
         "votes": cs.epsilon_from_counts(counts, 0.1, "tv"),
-        "predictions": cs.epsilon_from_counts(counts, 0.1, score, prediction=g),
+        "predictions": cs.epsilon_from_counts(counts, 0.1, score, predictions=g),
     }
     return models | ({"few": cs.FewVotes(0.05)} if score == "brier" else {})
 
@@ -147,7 +147,7 @@ def test_an_epsilon_for_the_average_item_fails_a_group_of_single_votes() -> None
     truth = np.where(hard[:, None], [0.97, 0.03], rng.dirichlet(np.ones(2), 4000))
     g = np.where(hard[:, None], [1.0, 0.0], truth)
     counts = rng.multinomial(np.where(hard, 1, 20_000), truth)
-    for options in ({}, {"prediction": g[:2000]}):
+    for options in ({}, {"predictions": g[:2000]}):
         average = cs.epsilon_from_counts(counts[:2000], 0.15, "tv", **options)
         with pytest.raises(ValueError, match="not supported with groups"):
             cs.conformalize(g[:2000], counts[:2000], "tv", noise=average, groups=hard[:2000])

@@ -194,7 +194,7 @@ def test_what_it_refuses() -> None:
     )  # scores of up to 2 000, which nothing bounds in advance
     with pytest.raises(ValueError, match="'normalized'"):
         cs.conformalize(scaled, counts, Normalized(Brier(), scale="predicted"), noise=cs.FewVotes())
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match="votes"):
         cs.conformalize(g, counts / 5, "brier", noise=cs.FewVotes())
     for options in ({"weights": np.ones(50)}, {"groups": cs.Conditional(g[:, :1])}):
         with pytest.raises(ValueError, match="not supported"):

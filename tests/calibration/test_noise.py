@@ -153,7 +153,7 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda slow, new: slow.fixed(Fraction(1, 50), anytime_limits),
     ),
     "bounded": (
-        lambda g, n, score: cs.epsilon_from_counts(n, 0.08, score, prediction=g),
+        lambda g, n, score: cs.epsilon_from_counts(n, 0.08, score, predictions=g),
         lambda slow, new: slow.bounded(Fraction(2, 25)),
     ),
 }
@@ -252,7 +252,7 @@ def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) ->
         few = (
             cs.AnnotatorSampling(0.01)
             if model != "bounded"
-            else cs.epsilon_from_counts(counts[:n], 0.01, score, prediction=g[:n])
+            else cs.epsilon_from_counts(counts[:n], 0.01, score, predictions=g[:n])
         )
         calibration = cs.conformalize(g[:n], counts[:n], score, noise=few)
         covered.append(calibration.predict_set(g[n:], 0.25).contains(truth[n:]).mean())
@@ -405,15 +405,15 @@ def test_epsilon_is_a_tail_bound() -> None:
         (lambda: cs.AnnotatorSampling(tuning=1.0), "tuning"),
         (lambda: cs.UnbiasedVotes(s=math.nan), "s must"),
         (lambda: cs.FewVotes(0.0), "delta"),
-        (lambda: cs.epsilon_from_counts([[0.5, 0.5]], 0.1, "tv"), "counts"),
+        (lambda: cs.epsilon_from_counts([[0.5, 0.5]], 0.1, "tv"), "votes"),
         (lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl"), "prediction"),
         (
-            lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl", prediction=[[0.5, 0.5]]),
+            lambda: cs.epsilon_from_counts([[1, 2]], 0.1, "kl", predictions=[[0.5, 0.5]]),
             "delta=0.1 needs 19",
         ),
         (
             lambda: cs.epsilon_from_counts(
-                np.tile([3, 2, 0], (99, 1)), 0.1, prediction=np.tile([0.5, 0.5, 0], (99, 1))
+                np.tile([3, 2, 0], (99, 1)), 0.1, predictions=np.tile([0.5, 0.5, 0], (99, 1))
             ),
             "score 'kl' is unbounded",
         ),
@@ -439,7 +439,7 @@ def test_what_conformalize_refuses() -> None:
     data = synthetic(50)
     with pytest.raises(TypeError, match="noise"):
         cs.conformalize(data.distributions, data.counts, noise="bounded")
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match="votes"):
         cs.conformalize(data.distributions, data.distributions, noise=cs.AnnotatorSampling())
     with pytest.raises(ValueError, match="'root'"):
         cs.conformalize(data.distributions, data.counts, Root(), noise=cs.UnbiasedVotes())
@@ -496,8 +496,8 @@ def test_a_noise_model_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     class Doubled(Noise):
         name: ClassVar[str] = "doubled"
 
-        def bounds(self, score: Any, prediction: Any, labels: Any) -> Any:
-            return 2.0 * super().bounds(score, prediction, labels)
+        def bounds(self, score: Any, prediction: Any, labels: Any, scores: Any) -> Any:
+            return 2.0 * super().bounds(score, prediction, labels, scores)
 
     @dataclass(frozen=True)
     class Times(Doubled):

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.io.tables import read_votes, write_votes
 from credalset.scores import Normalized, Wasserstein
+from credalset.votes.files import read_vote_table, write_vote_table
 
 LEVELS, OTHER, N = ["low", "medium", "high"], ["high", "low", "medium"], 120
 ITEMS, POSITIONS = [f"t{i}" for i in range(N)], (0.0, 1.0, 5.0)
@@ -41,11 +41,16 @@ def without_names(votes: cs.Annotations) -> cs.Annotations:
 @pytest.mark.parametrize("votes", [SCALED, SCALED.reorder(OTHER)], ids=["sorted", "turned"])
 def test_votes_give_an_ordinal_score_its_positions(prediction: Any, votes: Any) -> None:
     if isinstance(prediction, np.ndarray):
+        # Without names of items on either side; the classes of the array are named beside it.
+        names = list(votes.classes or ())
         in_order, votes = votes is SCALED, without_names(votes)
         if not in_order:
-            with pytest.raises(ValueError, match="labels are on the scale 'low', 'medium', 'high'"):
-                cs.conformalize(prediction, votes, "ws")
+            with pytest.raises(ValueError, match="votes are on the scale 'low', 'medium', 'high'"):
+                cs.conformalize(prediction, votes, "ws", classes=names)
             return
+        made, expected = cs.conformalize(prediction, votes, "ws", classes=names), reference()
+        assert (made.score, made.classes) == (expected.score, tuple(LEVELS))
+        return
     made, expected = cs.conformalize(prediction, votes, "ws"), reference()
     assert (made.score, made.classes) == (expected.score, tuple(LEVELS))
     assert made.threshold(0.1) == expected.threshold(0.1) != reference("ws").threshold(0.1)
@@ -57,7 +62,7 @@ def test_votes_give_an_ordinal_score_its_positions(prediction: Any, votes: Any) 
 
 def test_a_new_order_of_the_columns_is_told() -> None:
     with pytest.warns(
-        cs.CredalSetWarning, match="prediction are put into the order of the scale, 'low'"
+        cs.CredalSetWarning, match="predictions are put into the order of the scale, 'low'"
     ):
         cs.conformalize(TURNED, SCALED, "ws")
 
@@ -98,10 +103,10 @@ def test_other_calibrations_take_the_scale() -> None:
     )
     assert cs.labels.conformalize(TURNED, SCALED, score="ws").score == Wasserstein(POSITIONS)
     for prediction in (None, TURNED):
-        noise = cs.epsilon_from_counts(SCALED.reorder(OTHER), 0.1, "ws", prediction=prediction)
+        noise = cs.epsilon_from_counts(SCALED.reorder(OTHER), 0.1, "ws", predictions=prediction)
         plain = None if prediction is None else FRAME.to_numpy()
         assert noise == cs.epsilon_from_counts(
-            COUNTS.to_numpy(), 0.1, Wasserstein(POSITIONS), prediction=plain
+            COUNTS.to_numpy(), 0.1, Wasserstein(POSITIONS), predictions=plain
         )
 
 
@@ -145,7 +150,7 @@ def test_saved_calibrations_and_votes_keep_positions(tmp_path: Path) -> None:
     path = str(tmp_path / "votes.parquet")
     rows = [("a", 1, "low"), ("a", 2, "high"), ("b", 1, "medium")]
     table = pd.DataFrame(rows, columns=["task", "worker", "label"])
-    write_votes(cs.Annotations.from_table(table, scale=SCALE).reorder(OTHER), path)
-    for votes in (read_votes(path), cs.Annotations.read(path)):
+    write_vote_table(cs.Annotations.from_table(table, scale=SCALE).reorder(OTHER), path)
+    for votes in (read_vote_table(path), cs.Annotations.read(path)):
         assert (votes.classes, votes.scale) == (tuple(LEVELS), POSITIONS)
     assert cs.Annotations.read(path, scale=LEVELS).scale == (0.0, 1.0, 2.0)

@@ -109,8 +109,9 @@ def alarms(n_streams: int, n_items: int, false_alarm: float) -> int:
     for seed in range(n_streams):
         calibration = uniform(rng)
         stream = cs.Stream(calibration, 0.1, false_alarm=false_alarm, random_state=seed)
+        one = calibration._read(np.full((1, 2), 0.5))
         for score in rng.random(n_items).tolist():
-            stream._step(np.full((1, 2), 0.5), score)
+            stream._step(one, score)
         count += stream.alarm
     return count
 

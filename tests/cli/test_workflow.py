@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import credalset as cs
-from credalset.io.tables import read_votes
+from credalset.votes.files import read_vote_table
 from tests.cli.conftest import CLASSES, N, Run, long_table
 
 WRITE = {
@@ -439,7 +439,7 @@ def test_the_order_of_the_classes_survives_import(names: str, files: Path, run: 
     new = dict(zip(["yes", "none", "no", "perhaps"], names.split(","), strict=True))
     pd.read_csv("votes.csv").replace({"label": new}).to_csv("v.csv", index=False)
     run("import", "v.csv", "-o", "votes.parquet", "--classes", names)
-    for votes in (cs.Annotations.read("votes.parquet"), read_votes("votes.parquet")):
+    for votes in (cs.Annotations.read("votes.parquet"), read_vote_table("votes.parquet")):
         assert votes.classes == tuple(names.split(","))
         assert votes.scale is None
 

@@ -107,9 +107,9 @@ def test_names_are_matched_and_absent_items_have_no_votes(crowd, data):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(-1, 1), (1, -1)])
-def test_votes_numbered_in_another_order_are_warned_of(crowd, data, rows, columns):
+def test_votes_numbered_in_another_order_are_refused(crowd, data, rows, columns):
     prediction, votes = data[:2]
-    with pytest.warns(cs.CredalSetWarning, match="votes"):
+    with pytest.raises(ValueError, match="votes names its"):
         crowd.predict(prediction, pd.DataFrame(votes).iloc[::rows, ::columns])
 
 

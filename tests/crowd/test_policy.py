@@ -36,7 +36,7 @@ def run(policy, p, counts, rng):
 
 def covered(policy, calibration, p, counts, rng):
     hand, back = run(policy, p, counts, rng)
-    return int(calibration.predict_set(p, hand).contains(shares(back)).sum())
+    return int(calibration.predict_set(p, votes=hand).contains(shares(back)).sum())
 
 
 def two_alike(predictions, votes):
@@ -129,7 +129,9 @@ def test_policies_are_covered_on_real_crowds(load):
         one, two = rows[:300], rows[300:]
         calibration = policy.conformalize(p[one], counts[one], random_state=split)
         replay = policy.replay(p[two], counts[two], random_state=10_000 + split)
-        hits.append(calibration.predict_set(p[two], replay.votes).contains(replay.shares).sum())
+        hits.append(
+            calibration.predict_set(p[two], votes=replay.votes).contains(replay.shares).sum()
+        )
     assert_in_bands(hits, 300, 300)
 
 
@@ -150,7 +152,7 @@ def test_policies_decide_more_with_fewer_votes(load, most, uniform):
     for policy in policies:
         calibration = policy.conformalize(p[800:1600], counts[800:1600])
         replay = policy.replay(p[1600:], counts[1600:])
-        sets = calibration.predict_set(p[1600:], replay.votes)
+        sets = calibration.predict_set(p[1600:], votes=replay.votes)
         decided.append((sets.decide("e-admissible").sum(axis=1) <= 1).mean())
         if policy is policies[0]:
             assert replay.n_votes.mean() <= most
@@ -234,7 +236,8 @@ def test_compared_policies_are_scored_against_the_same_votes(crowd, monkeypatch)
     p, counts, _ = make_crowd(100, 3, 25, np.random.default_rng(3))
     seen = []
     monkeypatch.setattr(
-        "credalset.crowd.in_hand.conformalize", lambda g, y, *a, **k: seen.append(y) or 1 / 0
+        "credalset.crowd.policy.calibrate_in_hand",
+        lambda score, law, voted, hand, truth: seen.append(truth[:, 0]) or 1 / 0,
     )
     for uniform in ((0,), (15,), (5,)):
         with pytest.raises(ZeroDivisionError):
@@ -251,14 +254,14 @@ def test_unfinished_items_are_refused(crowd):
     assert "policy" in str(calibration.guarantee)
     assert calibration.threshold(0.1) > 0
     with pytest.raises(ValueError, match="again"):
-        calibration.predict_set([[0.4, 0.3, 0.3]], [[1, 1, 0]])
+        calibration.predict_set([[0.4, 0.3, 0.3]], votes=[[1, 1, 0]])
     for clear, votes in (
         ([0.4, 0.3, 0.3], [11, 0, 0]),
         ([0.4, 0.3, 0.3], [9, 1, 0]),
         ([0.98, 0.01, 0.01], [3, 0, 0]),
     ):
         with pytest.raises(ValueError, match="would not have asked for"):
-            calibration.predict_set([clear], [votes])
+            calibration.predict_set([clear], votes=[votes])
 
 
 def test_every_item_gets_the_initial_votes(crowd):
@@ -270,10 +273,10 @@ def test_every_item_gets_the_initial_votes(crowd):
     assert plain.n_votes.min() == 0
     assert replay.n_votes.min() == 3
     np.testing.assert_array_equal(replay.votes[plain.n_votes > 3], plain.votes[plain.n_votes > 3])
-    assert len(policy.conformalize(p, counts).predict_set(p, replay.votes)) == 200
+    assert len(policy.conformalize(p, counts).predict_set(p, votes=replay.votes)) == 200
     with pytest.raises(ValueError, match="would not have asked for"):
         cs.VotingPolicy(crowd, lead=1.0, max_votes=10).conformalize(p, counts).predict_set(
-            p, replay.votes
+            p, votes=replay.votes
         )
 
 

@@ -39,7 +39,7 @@ def test_calibrations_are_the_same_after_loading(crowd, data, method, tmp_path):
     loaded = cs.load(tmp_path / "saved")
     assert repr(loaded) == repr(calibration)
     three = pd.DataFrame(np.tile([2, 1, 0], (len(p), 1)), p.index, p.columns)
-    before, after = (each.predict_set(p, three, alpha=0.2) for each in (calibration, loaded))
+    before, after = (each.predict_set(p, votes=three, alpha=0.2) for each in (calibration, loaded))
     np.testing.assert_array_equal(before.threshold, after.threshold)
     np.testing.assert_array_equal(before.upper(), after.upper())
     assert list(after.items) == list(p.index)

@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-import credalset as cs
 from credalset.io.match import ItemTable, match, read_items
+
+import credalset as cs
 
 VOTES = cs.Annotations.from_counts(
     [[1, 2], [3, 0], [0, 0], [1, 1]], classes=["no", "yes"], items=["a", "b", "c", "d"]

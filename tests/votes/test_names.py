@@ -11,19 +11,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from credalset._batch import Labels, class_names, find_rows, item_names, match_names, take_names
 
 import credalset as cs
-from credalset.votes.names import (
-    Labels,
-    class_names,
-    find_rows,
-    item_names,
-    match_names,
-    order_columns,
-    per_item,
-    read_labels,
-    take_names,
-)
 
 COUNTS = pd.DataFrame([[3, 1, 0], [0, 0, 4]], index=["t1", "t2"], columns=["no", "yes", "maybe"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from credalset.calibration.base import Calibration as Calibration
 from credalset.calibration.conditional import Conditional as Conditional
 from credalset.calibration.cross import CrossCalibration as CrossCalibration
 from credalset.calibration.cross import cross_conformalize as cross_conformalize
@@ -11,7 +12,7 @@ from credalset.calibration.levels import CoverageDistribution as CoverageDistrib
 from credalset.calibration.noise import BoundedNoise as BoundedNoise
 from credalset.calibration.noise import Guarantee as Guarantee
 from credalset.calibration.sampling import AnnotatorSampling as AnnotatorSampling
-from credalset.calibration.split import Calibration as Calibration
+from credalset.calibration.split import SplitCalibration as SplitCalibration
 from credalset.calibration.split import conformalize as conformalize
 from credalset.calibration.stream import Stream as Stream
 from credalset.calibration.stream import StreamStep as StreamStep

@@ -1,52 +1,309 @@
-"""Base classes of split, cross-conformal and label calibrations."""
+"""The protocol of all calibrations, and what those with one score per item share."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._predictions import map_arrays
-from credalset._typing import ArrayLike, FloatArray, Prediction
-from credalset._validation import Checked, as_probability, freeze
-from credalset.calibration.levels import exact_level
-from credalset.calibration.noise import Guarantee, Noise
-from credalset.calibration.thresholds import Thresholds
+from credalset._batch import Batch, Labels, Names, read, take_names
+from credalset._display import join_names, plural
+from credalset._typing import AnyArray, FloatArray, IntArray, Prediction
+from credalset._validation import as_probability, freeze
+from credalset.calibration.levels import CoverageDistribution, exact_level
+from credalset.calibration.noise import PLAIN, Columns, Guarantee, Noise
+from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
+from credalset.io.store import Saved
 from credalset.scores import Score
-from credalset.votes.names import (
-    Labels,
-    as_names,
-    class_names,
-    item_names,
-    join_names,
-    match_names,
-    order_columns,
-    per_item,
-    plural,
-    read_labels,
-    warn_of_numbers,
-)
 
-Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate beyond which alpha was probably meant as a coverage
+
+#: what a calibration can do beyond predicting sets
+Support = Literal["votes", "groups", "weights", "p_values", "constant"]
+
+REFUSED = {
+    "votes": "sets of this calibration do not use votes in hand. Calibrate with a DirichletCrowd",
+    "groups": "the calibration has no groups. Omit groups",
+    "weights": "the calibration has no weights. Pass weights to conformalize too",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Valid inputs for N items, read once by a calibration: what its thresholds depend on.
+
+    Attributes
+    ----------
+    batch : Batch
+        The predictions with their names, for whatever else belongs to the items.
+    prediction : ndarray of shape (N, K) or PredictionBatch
+        Valid predictions, around which the score forms sets.
+    codes : ndarray of shape (N,)
+        Group of each item by its number; −1 for a group without calibration items.
+    keys : tuple or None
+        Key of the group of each item; None if the calibration has no groups.
+    columns : Columns
+        Weights and features.
+    in_hand : ndarray of shape (N, K) or None
+        Votes in hand that the sets use.
+    set_aside : ndarray of shape (N, K) or None
+        Votes in hand that the sets do not use, and therefore cover.
+    """
+
+    batch: Batch
+    prediction: Prediction
+    codes: IntArray
+    keys: Names | None = None
+    columns: Columns = PLAIN
+    in_hand: FloatArray | None = None
+    set_aside: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def take(self, rows: Any) -> Inputs:
+        """Return the inputs of some items."""
+        return replace(
+            self,
+            batch=self.batch[rows],
+            prediction=self.prediction[rows],
+            codes=self.codes[rows],
+            keys=take_names(self.keys, rows),
+            columns=self.columns.take(rows),
+        )
+
+
+class Predictor(Saved, ABC):
+    """What predicts sets: a calibration, or a classifier that has one.
+
+    Evaluation, reports, tables and commands know this and nothing else of them.
+    """
+
+    #: what the first argument of `predict_set` holds
+    reads: Any = "predictions"
+
+    @property
+    @abstractmethod
+    def calibration(self) -> Calibration:
+        """The calibration that gives the guarantee."""
+
+    @abstractmethod
+    def _read(
+        self, inputs: Any, *, votes: Any = None, groups: Any = None, weights: Any = None
+    ) -> Inputs:
+        """Read and check the arguments of `predict_set`, once for all levels."""
+
+    @abstractmethod
+    def _used(self) -> dict[str, set[str]]:
+        """Return the names of the items that were used before, by what they were used for."""
+
+
+class Calibration(Predictor):
+    """Abstract base of calibrations: a score with calibrated thresholds, which predicts sets.
+
+    All calibrations have these attributes and methods. What one cannot do is not in ``supports``,
+    and the argument is refused.
+
+    Attributes
+    ----------
+    score : Score
+        The nonconformity score.
+    n_classes : int
+        Number of classes K.
+    classes : tuple or None
+        Names of the classes in column order, if they are known.
+    items : tuple or None
+        Names of the calibration items, if they are known.
+    guarantee : Guarantee
+        What predicted sets contain, for which items, and under which assumptions.
+    supports : frozenset of str
+        Which of ``"votes"``, ``"groups"``, ``"weights"`` and ``"p_values"`` the calibration takes
+        or computes.
+    """
+
+    #: whether sets hold distributions or labels
+    predicts: ClassVar[Literal["distributions", "labels"]] = "distributions"
+
+    score: Any
+    n_classes: Any
+    classes: Any
+    items: Any
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What predicted sets contain, for which items, and under which assumptions."""
+
+    @property
+    @abstractmethod
+    def supports(self) -> frozenset[Support]:
+        """What the calibration takes or computes beyond predictions and a level."""
+
+    @property
+    def groups(self) -> Names | None:
+        """Keys of the groups, each of which has its own threshold; None without groups."""
+        return None
+
+    @property
+    def calibration(self) -> Calibration:
+        """The calibration itself; a classifier has one too."""
+        return self
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of calibration items."""
+
+    # --- sets ---
+
+    def predict_set(
+        self,
+        predictions: Any,
+        alpha: float = 0.1,
+        *,
+        votes: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Any:
+        """Predict the sets of all distributions (or labels) whose score is at most the threshold.
+
+        The attribute ``guarantee`` states what the sets contain with probability at least 1 − α,
+        and under which assumptions.
+
+        Parameters
+        ----------
+        predictions : array or data frame of shape (N, K)
+            Predicted distributions, or Dirichlet concentrations for a second-order score. Columns
+            with names are put into the order of the calibration's classes; columns without are in
+            this order.
+        alpha : float
+            Miscoverage rate in (0, 1). The same calibration can be used with any rate.
+        votes : array or data frame of shape (N, K), Annotations or None
+            Votes in hand, for a calibration that uses them (``"votes" in supports``).
+        groups : sequence of N keys, or array of shape (N, d), optional
+            Group of each item if the calibration has groups by keys, or its features if it uses
+            `Conditional`.
+        weights : array of shape (N,), optional
+            Likelihood ratio of each item if the calibration is weighted.
+
+        Returns
+        -------
+        CredalSet or LabelSets
+            A batch of N sets, some of which may be empty.
+        """
+        inputs = self._read(predictions, votes=votes, groups=groups, weights=weights)
+        return self._predict(inputs, as_level(alpha))
+
+    def thresholds(
+        self,
+        predictions: Any,
+        alpha: float = 0.1,
+        *,
+        votes: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> FloatArray:
+        """Return the threshold of each item.
+
+        Thresholds differ between items if the calibration has groups or weights, uses votes in
+        hand or `UnbiasedVotes`.
+
+        Parameters
+        ----------
+        predictions, alpha, votes, groups, weights
+            As in `predict_set`.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            The thresholds.
+        """
+        inputs = self._read(predictions, votes=votes, groups=groups, weights=weights)
+        return self._thresholds(inputs, as_level(alpha))
+
+    # --- what the package asks of a calibration, with arguments that are read and valid ---
+
+    def _read(
+        self, predictions: Any, *, votes: Any = None, groups: Any = None, weights: Any = None
+    ) -> Inputs:
+        """Read and check the arguments of `predict_set`."""
+        for name, given in (("votes", votes), ("groups", groups), ("weights", weights)):
+            if given is not None and name not in self.supports:
+                raise ValueError(f"{name} was given, but {REFUSED[name]}.")
+        return self._read_inputs(predictions, votes, groups, weights)
+
+    @abstractmethod
+    def _read_inputs(self, predictions: Any, votes: Any, groups: Any, weights: Any) -> Inputs:
+        """Read arguments that the calibration supports."""
+
+    @abstractmethod
+    def _thresholds(self, inputs: Inputs, level: Fraction) -> FloatArray:
+        """Return the threshold of each item, (N,)."""
+
+    @abstractmethod
+    def _sets(self, inputs: Inputs, thresholds: FloatArray) -> Any:
+        """Return the sets at these thresholds."""
+
+    def _predict(self, inputs: Inputs, level: Fraction) -> Any:
+        return self._sets(inputs, self._thresholds(inputs, level))
+
+    @property
+    def _needs_groups(self) -> bool:
+        """Whether new items must have groups."""
+        return False
+
+    @abstractmethod
+    def _all_scores(self) -> FloatArray:
+        """Return all calibration scores, which identify the calibration."""
+
+    def _serves(self, level: Fraction) -> bool:
+        """Whether sets can be predicted at a level."""
+        return True
+
+    def _guaranteed(self, alpha: float) -> float:
+        """Return the coverage that is guaranteed at a level."""
+        return 1.0 - as_probability(alpha, "alpha")
+
+    def _coverage_of(
+        self, inputs: Inputs, alpha: float, rows: AnyArray
+    ) -> list[tuple[CoverageDistribution, int]] | None:
+        """Return independent parts of some items: their coverage's distribution, and their number.
+
+        None if the distribution is not known, as with noise models or weights.
+        """
+        return None
+
+    def _tested(self, inputs: Inputs, labels: Labels) -> tuple[FloatArray, str]:
+        """Return the distributions that sets must cover, NaN where none is known, and a note."""
+        return labels.distributions, ""
+
+    def _used(self) -> dict[str, set[str]]:
+        """Return the names of the items that were used before, by what they were used for."""
+        return {"calibration": set(map(str, self.items or ()))}
+
+    def _hold_back(self, predictions: Any, votes: Any) -> tuple[IntArray, Any, Any] | None:
+        """Divide the votes of test items into those in hand and those to be covered.
+
+        Returns the rows that can be tested, the votes in hand and the others; None if sets use no
+        votes unless they are given.
+        """
+        return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BaseCalibration:
-    """A score, its calibration scores and thresholds, and the names of classes and items."""
+class ScoreCalibration(Calibration):
+    """A calibration that rests on one score per calibration item, with groups and weights."""
 
     score: Score
     scores: FloatArray
     n_classes: int
     fitted: Thresholds
-    classes: tuple[Any, ...] | None = None
-    items: tuple[Any, ...] | None = None
+    classes: Names | None = None
+    items: Names | None = None
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 1 or not len(self.scores) or np.isnan(self.scores).any():
@@ -68,17 +325,36 @@ class BaseCalibration:
         return len(self.scores)
 
     @property
+    def supports(self) -> frozenset[Support]:
+        """What the calibration takes or computes beyond predictions and a level."""
+        found: set[Support] = {"constant", "groups", "weights"}
+        if self.fitted.has_p_values:
+            found.add("p_values")
+        return frozenset(found)
+
+    @property
     def noise(self) -> Noise:
-        """The noise model, which states how votes relate to the distribution that is covered."""
+        """The noise model: how votes relate to the distribution that is covered."""
         return self.fitted.noise
 
     @property
-    def groups(self) -> tuple[Any, ...] | None:
+    def groups(self) -> Names | None:
         """Keys of the groups, each of which has its own threshold; None without groups."""
         return self.fitted.groups
 
     @property
-    def features(self) -> tuple[Any, ...] | None:
+    def _needs_groups(self) -> bool:
+        by_key = self.fitted.groups is not None and not self.fitted.predicted
+        return by_key or self.features is not None
+
+    def _all_scores(self) -> FloatArray:
+        return self.scores
+
+    def _serves(self, level: Fraction) -> bool:
+        return level > self.noise.spent
+
+    @property
+    def features(self) -> Names | None:
         """Names of the features that thresholds depend on; None without `Conditional`."""
         return self.fitted.features
 
@@ -87,178 +363,130 @@ class BaseCalibration:
         """What predicted sets contain, for which items, and under which assumptions."""
         return self.fitted.guarantee
 
-    def save(self, path: str | Path) -> None:
-        """Write the calibration to a folder (JSON and ``.npz``, no pickle).
-
-        Read it with `credalset.load`.
-
-        Parameters
-        ----------
-        path : str or Path
-            Folder to write to.
-        """
-        from credalset.io.store import save
-
-        save(self, path)
-
-    def check(
-        self, prediction: Any, classes: Sequence[Any] | None = None, name: str = "prediction"
-    ) -> Prediction:
+    def _read_predictions(self, predictions: Any, name: str = "predictions") -> Batch:
         """Return valid predictions, their columns in the order of the calibration's classes."""
-        if isinstance(prediction, Checked):
-            return prediction.prediction
-        like = "the calibration data"
-        if classes is None:
-            ordered = order_columns(prediction, self.classes, name, like)
-        else:
-            columns = match_names(as_names(classes), self.classes, "classes", "classes", like)
-            ordered = prediction if columns is None else np.asarray(prediction)[:, columns]
-        return self.score.check_prediction(ordered, name, self.n_classes)
+        batch = read(predictions, self.classes, self.n_classes, name)
+        valid = self.score.check_prediction(batch.values, name, self.n_classes)
+        return batch.with_values(valid)
 
-    def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
-        """Return the labels of items that were predicted, classes and rows matched by name."""
-        items = item_names(prediction)
-        like = "prediction"
-        return read_labels(
-            labels,
-            items=items,
-            classes=self.classes,
-            n_classes=self.n_classes,
-            name=name,
-            like=like,
-        )
+    def _read_inputs(self, predictions: Any, votes: Any, groups: Any, weights: Any) -> Inputs:
+        batch = self._read_predictions(predictions)
+        return self._inputs(batch, batch.values, groups, weights)
+
+    def _inputs(self, batch: Batch, prediction: Prediction, groups: Any, weights: Any) -> Inputs:
+        """Read groups and weights of items whose predictions are valid."""
+        groups = batch.per_item(groups, "groups")
+        weights = batch.per_item(weights, "weights")
+        codes, keys, columns = self.fitted.read_new(self.score, prediction, groups, weights)
+        return Inputs(batch, prediction, codes, keys, columns)
+
+    def _thresholds(self, inputs: Inputs, level: Fraction) -> FloatArray:
+        fitted = self.fitted
+        found = fitted.thresholds(level, inputs.prediction, inputs.codes, inputs.columns)
+        fitted.warn_infinite(found, inputs.codes, level)
+        return found
 
     def __repr__(self) -> str:
-        order = (
-            f" ({' < '.join(map(str, self.classes))})"
-            if self.score.is_ordinal and self.classes is not None
-            else ""
-        )
-        items = f"{plural(len(self), 'item')}, {self.n_classes} classes"
-        return (
-            f"{type(self).__name__}: score {self.score.name}{order}, "
-            f"{items}{self.fitted.describe()}"
-        )
+        order = ""
+        if self.score.is_ordinal and self.classes is not None:
+            order = f" ({' < '.join(map(str, self.classes))})"
+        size = f"{plural(len(self), 'item')}, {self.n_classes} classes"
+        how = self.fitted.describe()
+        return f"{type(self).__name__}: score {self.score.name}{order}, {size}{how}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ThresholdCalibration(BaseCalibration, Generic[Sets]):
-    """A calibration of one model: a threshold, and the set within it, for each prediction."""
+@dataclass(frozen=True, eq=False)
+class CalibrationItems:
+    """Valid predictions, votes and options of the items that calibrate a score.
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the threshold of each prediction.
+    Attributes
+    ----------
+    score : Score
+        The score; an ordinal one has the positions of the scale of the votes.
+    batch : Batch
+        The predictions, with names.
+    labels : Labels
+        Their votes.
+    options : Options
+        Noise model, groups and weights.
+    """
 
-        Thresholds differ between items if the calibration has groups or weights, or uses
-        `UnbiasedVotes`.
+    score: Score
+    batch: Batch
+    labels: Labels
+    options: Options = field(default_factory=Options)
 
-        Parameters
-        ----------
-        prediction, alpha, groups, weights
-            As in `predict_set`.
+    @property
+    def prediction(self) -> Prediction:
+        """The valid predictions."""
+        return self.batch.values
 
-        Returns
-        -------
-        ndarray of shape (N,)
-            The thresholds.
-        """
-        checked = self.check(prediction)
-        items = item_names(prediction)
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        return self.fitted.thresholds(as_level(alpha), self.score, checked, *new)
-
-    def predict_set(
-        self,
-        prediction: ArrayLike,
-        alpha: float = 0.1,
-        *,
-        classes: Sequence[Any] | None = None,
-        groups: Any = None,
-        weights: Any = None,
-    ) -> Sets:
-        """Predict the sets of all distributions (or labels) whose score is at most the threshold.
-
-        The attribute ``guarantee`` states what the sets contain with probability at least 1 − α,
-        and under which assumptions.
-
-        Parameters
-        ----------
-        prediction : array of shape (N, K)
-            Predicted distributions, or Dirichlet concentrations for a second-order score.
-        alpha : float
-            Miscoverage rate in (0, 1). The same calibration can be used with any rate.
-        classes : sequence, optional
-            Names of the columns. The columns are put into the order of the calibration data. By
-            default the names are those of the columns of a data frame.
-        groups : sequence of N keys, or array of shape (N, d), optional
-            Group of each item if the calibration has groups by keys, or its features if it uses
-            `Conditional`.
-        weights : array of shape (N,), optional
-            Likelihood ratio of each item if the calibration is weighted.
-
-        Returns
-        -------
-        CredalSet or LabelSets
-            A batch of N sets, some of which may be empty.
-        """
-        found = Checked(self.check(prediction, classes), item_names(prediction))
-        thresholds = self.thresholds(found, alpha, groups=groups, weights=weights)  # type: ignore[arg-type]
-        return self._sets_within(found.prediction, thresholds, found.items)
-
-    @abstractmethod
-    def _sets_within(
-        self, checked: Prediction, thresholds: FloatArray, items: tuple[Any, ...] | None
-    ) -> Sets:
-        """Return the sets at these thresholds, with the names of the items."""
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.score.n_classes(self.prediction)
 
 
 def read_items(
     score: Score,
-    prediction: Any,
-    labels: Any,
+    predictions: Any,
+    votes: Any,
     classes: Sequence[Any] | None = None,
-    labels_name: str = "labels",
-) -> tuple[Score, Prediction, Labels]:
-    """Return the score, valid predictions and labels of the calibration items, matched by name.
+    *,
+    noise: Any = None,
+    groups: Any = None,
+    weights: Any = None,
+    cross: bool = False,
+    votes_name: str = "votes",
+) -> CalibrationItems:
+    """Read what calibrates a score: rows and columns in the order of the predictions.
 
-    An ordinal score gets the positions of the labels' scale, unless it has its own, and columns in
-    the order of the scale.
+    An ordinal score gets the positions of the scale of the votes, unless it has its own, and
+    columns in the order of the scale.
     """
-    if hasattr(prediction, "fit"):
-        what = type(prediction).__name__
-        raise TypeError(
-            f"prediction must hold predictions, but is a {what}. Use "
-            f"ConformalCredalClassifier({what}(...)) to calibrate a model."
-        )
-    names = class_names(prediction, "prediction") if classes is None else as_names(classes)
-    if classes is None and class_names(labels, labels_name) is None:
-        warn_of_numbers(names, "classes", "prediction", labels_name)
-    if isinstance(prediction, Checked):
-        checked = prediction.prediction
-    else:
-        checked = score.check_prediction(order_columns(prediction, names, "prediction", "classes"))
-    n_classes = score.n_classes(checked)
-    if names is not None and len(names) != n_classes:
-        raise ValueError(f"prediction has {n_classes} columns, but there are {len(names)} classes.")
-    items = item_names(prediction)
-    found = read_labels(labels, items=items, classes=names, n_classes=n_classes, name=labels_name)
-    score.check_pairs(checked, found.distributions, labels_name)
-    if len(checked) == 0:
+    batch = read(predictions, classes)
+    batch = batch.with_values(score.check_prediction(batch.values, "predictions"))
+    labels = batch.votes(votes, votes_name)
+    if len(batch) == 0:
         raise ValueError(
-            f"prediction and {labels_name} are empty. Pass at least one item to calibrate on."
+            f"predictions and {votes_name} are empty. Pass at least one item to calibrate on."
         )
-    has_names = class_names(prediction, "prediction") is not None
-    order = found.scale_order(has_names, labels_name) if score.is_ordinal else None
-    if order is not None:
-        checked = map_arrays(checked, lambda array: array[:, order])
-        found = found.reorder(order)
-        warn(
-            "the columns of prediction are put into the order of the scale, "
-            f"{join_names(found.classes or (), 8)}. "
-            "Later predictions need names of classes too, or this order."
+    if score.is_ordinal:
+        batch, labels = in_scale_order(batch, labels, predictions, votes_name)
+        score = score.on_scale(labels.scale)
+    options = Options.read(
+        len(batch),
+        noise,
+        batch.per_item(groups, "groups"),
+        batch.per_item(weights, "weights"),
+        cross=cross,
+    )
+    return CalibrationItems(score, batch, labels, options)
+
+
+def in_scale_order(
+    batch: Batch, labels: Labels, predictions: Any, name: str
+) -> tuple[Batch, Labels]:
+    """Put the columns into the order of the scale of the votes, with a warning.
+
+    Columns of predictions without names stay where they are, because those of later predictions
+    could not be put into another order: the caller is asked to.
+    """
+    order = labels.scale_order()
+    if order is None:
+        return batch, labels
+    levels = join_names(take_names(labels.classes or tuple(range(len(order))), order) or (), 8)
+    if not batch.is_named:
+        raise ValueError(
+            f"{name} are on the scale {levels}, but the columns are in another order. Pass "
+            "predictions as a frame with class names, or put the columns of both into the order "
+            "of the scale."
         )
-    return score.on_scale(found.scale), checked, found
+    warn(
+        f"the columns of predictions are put into the order of the scale, {levels}. Later "
+        "predictions need names of classes too, or this order."
+    )
+    return batch.reorder(order), labels.reorder(order)
 
 
 def as_level(alpha: Any) -> Fraction:
@@ -266,8 +494,8 @@ def as_level(alpha: Any) -> Fraction:
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(
-            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of "
-            f"the items. Set alpha to {1 - number:.3g} for a coverage of {number:g}."
+            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the "
+            f"items. Set alpha to {1 - number:.3g} for a coverage of {number:g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from credalset._batch import Names, class_names, item_names, match_names, take_names
 from credalset._blocks import row_blocks
+from credalset._display import join_names
+from credalset._predictions import Named
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset._validation import as_numbers
-from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names
+from credalset._validation import as_names, as_numbers
 
 # Singular values below this, relative to the largest, are zero: a feature depends on others.
 RANK = 1e-10
@@ -42,7 +44,7 @@ MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class Conditional(Named):
     r"""Features for which coverage is guaranteed, such as overlapping groups.
 
     Pass it as ``groups`` to `conformalize`.
@@ -81,7 +83,7 @@ class Conditional:
     >>> kinds = cs.Conditional(np.column_stack([is_long, is_rare]), names=["long", "rare"])
     >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", groups=kinds)
     >>> calibration
-    Calibration: score tv, 500 items, 3 classes, conditional on long, rare
+    SplitCalibration: score tv, 500 items, 3 classes, conditional on long, rare
     >>> groups = [[0, 0], [1, 0], [1, 1]]
     >>> calibration.thresholds(data.distributions[:3], 0.1, groups=groups).round(2)
     array([0.06, 0.06, 0.05])
@@ -91,15 +93,31 @@ class Conditional:
     names: Names | None = None
     items: Names | None = None
 
+    classes = None
+
     def __post_init__(self) -> None:
-        own = class_names(self.features, "features") if self.names is None else as_names(self.names)
-        items = item_names(self.features) if self.items is None else as_names(self.items)
+        names = class_names(self.features, "features")
+        items = item_names(self.features, "features")
         matrix = as_features(self.features, "features")
-        if own is not None and len(own) != matrix.shape[1]:
+        if self.names is not None:
+            given = as_names(self.names)
+            columns = match_names(names, given, "features", "features", "names")
+            matrix = matrix if columns is None else matrix[:, columns]
+            names = given
+        if self.items is not None:
+            given = as_names(self.items)
+            rows = match_names(items, given, "items", "features", "items")
+            matrix = matrix if rows is None else matrix[rows]
+            items = given
+        if names is not None and len(names) != matrix.shape[1]:
             raise ValueError(
-                f"names must name each of the {matrix.shape[1]} features, but holds {len(own)}."
+                f"names must name each of the {matrix.shape[1]} features, but holds {len(names)}."
             )
-        for name, value in (("features", matrix), ("names", own), ("items", items)):
+        if items is not None and len(items) != len(matrix):
+            raise ValueError(
+                f"items must name each of the {len(matrix)} rows, but holds {len(items)}."
+            )
+        for name, value in (("features", matrix), ("names", names), ("items", items)):
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -133,17 +151,21 @@ def as_features(value: Any, name: str) -> FloatArray:
 
 
 def features_of(groups: Any, n: int, names: Names) -> FloatArray:
-    """Return the features of n new items, (n, d), columns in the calibration's order."""
+    """Return the features of n new items, (n, d), columns in the order of the calibration's."""
     if groups is None:
         raise ValueError(
             f"groups is missing, but the calibration has features. Pass the {len(names)} features."
         )
-    is_read = isinstance(groups, Conditional)
-    own = groups.names if is_read else class_names(groups, "groups")
-    matrix = groups.features if is_read else as_features(groups, "groups")
+    if not isinstance(groups, Conditional):
+        groups = Conditional(as_features(groups, "groups"), class_names(groups, "groups"))
     known = None if names == tuple(range(len(names))) else names
-    columns = match_names(own, known, "features", "groups", "the calibration data")
-    matrix = matrix if columns is None else matrix[:, columns]
+    if known is None and groups.names is not None:
+        raise ValueError(
+            f"groups names the features {join_names(groups.names)}, but those of the calibration "
+            "have no names. Pass an array, or calibrate with names."
+        )
+    columns = match_names(groups.names, known, "features", "groups", "the calibration data")
+    matrix = groups.features if columns is None else groups.features[:, columns]
     if matrix.shape != (n, len(names)):
         raise ValueError(
             f"groups must hold {len(names)} features of each of {n} items, but has shape "

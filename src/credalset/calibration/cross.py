@@ -9,10 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from credalset._batch import Batch, match_names
 from credalset._blocks import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
 from credalset._validation import unmasked
-from credalset.calibration.base import BaseCalibration, as_level, read_items
+from credalset.calibration.base import (
+    CalibrationItems,
+    Inputs,
+    ScoreCalibration,
+    Support,
+    as_level,
+    read_items,
+)
 from credalset.calibration.levels import conformal_rank
 from credalset.calibration.noise import (
     ROUNDING,
@@ -23,16 +31,27 @@ from credalset.calibration.noise import (
     check_supported,
 )
 from credalset.calibration.split import fit_thresholds, name_sets
-from credalset.calibration.thresholds import Options
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, per_item
 
 ELEMENTS = 1 << 20  # radii held at once
 
 
+@dataclass(frozen=True, eq=False)
+class CrossInputs(Inputs):
+    """Inputs for N items with the predictions of each fold's model.
+
+    Attributes
+    ----------
+    models : tuple of predictions (N, K)
+        Valid predictions of the models, in the order of the folds.
+    """
+
+    models: tuple[Prediction, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossCalibration(BaseCalibration):
+class CrossCalibration(ScoreCalibration):
     r"""Score calibrated on out-of-fold predictions (CV+), as returned by `cross_conformalize`.
 
     For a new item that is exchangeable with these items, the predicted set contains the *recorded*
@@ -58,7 +77,7 @@ class CrossCalibration(BaseCalibration):
     Attributes
     ----------
     score, n_classes, classes, items, guarantee
-        As in `Calibration`.
+        As in `SplitCalibration`.
     scores : ndarray of shape (n,)
         Out-of-fold scores, in the order of the items.
     folds : ndarray of shape (n,)
@@ -141,34 +160,33 @@ class CrossCalibration(BaseCalibration):
             0.0,
         )
 
-    def thresholds(
-        self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the threshold of each new item's set.
+    @property
+    def supports(self) -> frozenset[Support]:
+        """What the calibration takes or computes beyond predictions and a level."""
+        return frozenset({"constant", "groups", "weights"})
 
-        Parameters
-        ----------
-        predictions, alpha, groups, weights
-            As in `predict_set`.
-
-        Returns
-        -------
-        ndarray of shape (N,)
-            The thresholds.
-        """
-        return self._balls(predictions, as_level(alpha), groups, weights)[1]
+    def _guaranteed(self, alpha: float) -> float:
+        return self.guaranteed_coverage(alpha)
 
     def predict_set(
-        self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+        self,
+        predictions: Any,
+        alpha: float = 0.1,
+        *,
+        votes: Any = None,
+        groups: Any = None,
+        weights: Any = None,
     ) -> CredalSet:
         """Predict one credal set per new item.
 
         Parameters
         ----------
-        predictions : array of shape (F, N, K)
+        predictions : array of shape (F, N, K), or sequence of F arrays or data frames
             Predictions of each fold's model for the N new items, in the order of the folds.
         alpha : float
             Level in (0, 1); `guaranteed_coverage` returns the proven coverage.
+        votes : None
+            Not used by this calibration.
         groups : sequence of N keys, optional
             Group of each item if the calibration has groups.
         weights : array of shape (N,), optional
@@ -179,67 +197,87 @@ class CrossCalibration(BaseCalibration):
         CredalSet
             A batch of N sets, some of which may be empty.
         """
-        center, thresholds = self._balls(predictions, as_level(alpha), groups, weights)
-        return name_sets(
-            self.score._region(center, thresholds), self.classes, item_names(predictions[0])
+        sets: CredalSet = super().predict_set(
+            predictions, alpha, votes=votes, groups=groups, weights=weights
         )
+        return sets
 
-    def check_models(self, predictions: Any) -> list[Prediction]:
-        """Return the valid predictions of each fold's model."""
+    def _read_inputs(self, predictions: Any, votes: Any, groups: Any, weights: Any) -> Inputs:
         blocks = list(predictions) if hasattr(predictions, "__len__") else []
-        models = (
-            [self.check(block, name="predictions") for block in blocks]
-            if len(blocks) == self.n_folds
-            else []
-        )
-        if len({len(model) for model in models}) != 1:
+        batches = []
+        if len(blocks) == self.n_folds:
+            batches = [self._read_predictions(block) for block in blocks]
+        if len({len(batch) for batch in batches}) != 1:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one "
-                "block per fold's model, "
-                f"but has {len(blocks)} blocks, or blocks of different lengths."
+                f"block per fold's model, but has {len(blocks)} blocks, or blocks of different "
+                "lengths."
             )
-        return models
+        return self._cross_inputs(batches, groups, weights)
 
-    def _balls(
-        self, predictions: Any, alpha: Fraction, groups: Any, weights: Any
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return centre and threshold of a ball around each new item's cross-conformal set."""
-        models = self.check_models(predictions)
-        items = item_names(predictions[0])
-        center = self.score.common_center(models)
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        codes, columns = self.fitted.read_new(self.score, models[0], *new)
-        level = self.noise.level(alpha)
-        result = np.full(len(center), np.inf)
-        for code in np.unique(codes[codes >= 0]):
-            fit = self.fitted.fits[code]
-            own = np.flatnonzero(codes == code)
-            assert isinstance(fit, Quantile)
-            folds = self.folds[self.fitted.codes == code]
-            order = np.argsort(folds, kind="stable")
-            scores = (fit.scores + fit.noise.margin)[order]
-            sizes = np.bincount(folds, minlength=self.n_folds)
-            parts = np.split(scores[:, None], np.cumsum(sizes)[:-1])
-            for block in row_blocks(len(own), len(scores), ELEMENTS):
-                rows = own[block]
-                radii = np.concatenate(
-                    [
-                        np.broadcast_to(
-                            self.score.enclosing_threshold(model[rows], center[rows], part),
-                            (m, len(rows)),
-                        )
-                        for model, part, m in zip(models, parts, sizes, strict=True)
-                    ]
+    def _cross_inputs(self, batches: Sequence[Batch], groups: Any, weights: Any) -> CrossInputs:
+        """Return the inputs of valid predictions of each fold's model."""
+        first = batches[0]
+        models = [first.values]
+        for batch in batches[1:]:
+            if (batch.items is None) != (first.items is None):
+                raise ValueError(
+                    "predictions of some folds have names of items, and those of others have "
+                    "none. Name the rows of all, or of none."
                 )
-                if fit.weights is None or columns.weights is None:
-                    result[rows] = _ranked(radii, level)
-                else:
-                    result[rows] = _weighted(
-                        radii, fit.weights[order], folds[order], columns.weights[rows], level
-                    )
-        self.fitted.warn_unseen(groups)
-        self.fitted.warn_infinite(result, codes, alpha)
-        return center, result
+            rows = match_names(batch.items, first.items, "items", "predictions", "the first fold")
+            models.append(batch.values if rows is None else batch.values[rows])
+        plain = self._inputs(first, self.score.common_center(models), groups, weights)
+        return CrossInputs(
+            plain.batch,
+            plain.prediction,
+            plain.codes,
+            plain.keys,
+            plain.columns,
+            models=tuple(models),
+        )
+
+    def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:
+        sets = self.score._region(inputs.prediction, thresholds)
+        return name_sets(sets, self.classes, inputs.batch.items)
+
+    def _thresholds(self, inputs: Inputs, level: Fraction) -> FloatArray:
+        """Return the threshold of a ball that contains each item's cross-conformal set."""
+        assert isinstance(inputs, CrossInputs)
+        found = np.full(len(inputs), np.inf)
+        for code in np.unique(inputs.codes[inputs.codes >= 0]):
+            self._thresholds_of_group(inputs, int(code), level, found)
+        self.fitted.warn_infinite(found, inputs.codes, level)
+        return found
+
+    def _thresholds_of_group(
+        self, inputs: CrossInputs, code: int, level: Fraction, found: FloatArray
+    ) -> None:
+        """Fill in the thresholds of the items of one group."""
+        fit = self.fitted.fits[code]
+        assert isinstance(fit, Quantile)
+        center = inputs.prediction
+        weights = inputs.columns.weights
+        folds = self.folds[self.fitted.codes == code]
+        order = np.argsort(folds, kind="stable")
+        scores = (fit.scores + fit.noise.margin)[order]
+        sizes = np.bincount(folds, minlength=self.n_folds)
+        parts = np.split(scores[:, None], np.cumsum(sizes)[:-1])
+        share = self.noise.level(level)
+        own = np.flatnonzero(inputs.codes == code)
+        for block in row_blocks(len(own), len(scores), ELEMENTS):
+            rows = own[block]
+            radii = []
+            for model, part, size in zip(inputs.models, parts, sizes, strict=True):
+                radius = self.score.enclosing_threshold(model[rows], center[rows], part)
+                radii.append(np.broadcast_to(radius, (size, len(rows))))
+            together = np.concatenate(radii)
+            if fit.weights is None or weights is None:
+                found[rows] = _ranked(together, share)
+            else:
+                found[rows] = _weighted(
+                    together, fit.weights[order], folds[order], weights[rows], share
+                )
 
     def __repr__(self) -> str:
         return super().__repr__().replace(" items,", f" items in {self.n_folds} folds,", 1)
@@ -282,8 +320,8 @@ def _weighted(
 
 
 def cross_conformalize(
-    prediction: Any,
-    labels: Any,
+    predictions: Any,
+    votes: Any,
     folds: Sequence[int] | IntArray,
     score: str | Score = "kl",
     *,
@@ -292,20 +330,21 @@ def cross_conformalize(
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> CrossCalibration:
-    """Calibrate a score on out-of-fold predictions; every item trains and calibrates.
+    """Calibrate a score on out-of-fold predictions: every item trains and calibrates.
 
     The predicted sets contain the recorded label distribution of a new item, or with a noise model
     the true one, with probability at least about 1 − 2α; see `CrossCalibration`.
 
     Parameters
     ----------
-    prediction : array of shape (n, K)
+    predictions : array or data frame of shape (n, K)
         Prediction for each item by a model that was trained without the fold of the item.
-    labels : array of shape (n, K) or Annotations
-        Label distributions or annotation counts.
+    votes : array or data frame of shape (n, K), or Annotations
+        Annotation counts or label distributions, as in `conformalize`.
     folds : sequence of n whole numbers
         Fold of each item, 0, …, F − 1. There must be at least two folds, of equal size as far as
-        possible, and they must be chosen without looking at the items.
+        possible, and they must be chosen without looking at the items. A series is matched by the
+        names of the items.
     score : str or Score
         As in `conformalize`, except ``"intervals"``, which does not support cross-conformal
         calibration.
@@ -342,26 +381,31 @@ def cross_conformalize(
     >>> bool(calibration.predict_set(new, alpha=0.1).contains(Y_new).mean() > 0.8)
     True
     """
-    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
-    if not (chosen.is_metric or chosen.has_enclosing_balls):
+    found = read_items(
+        get_score(score),
+        predictions,
+        votes,
+        classes,
+        noise=noise,
+        groups=groups,
+        weights=weights,
+        cross=True,
+    )
+    return cross_calibrate(found, as_folds(found.batch.per_item(folds, "folds"), len(found.batch)))
+
+
+def cross_calibrate(found: CalibrationItems, folds: IntArray) -> CrossCalibration:
+    """Calibrate on items that are read and valid."""
+    score = found.score
+    if not (score.is_metric or score.has_enclosing_balls):
         raise ValueError(
-            f"score {chosen.name!r} does not support cross-conformal calibration. Use another "
+            f"score {score.name!r} does not support cross-conformal calibration. Use another "
             "score, or split the data and conformalize."
         )
-    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
-    fitted = fit_thresholds(
-        chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True)
-    )
-    scores = chosen.evaluate_rows(checked, found.distributions)
-    names = (found.classes, found.items)
-    return CrossCalibration(
-        chosen,
-        scores,
-        chosen.n_classes(checked),
-        fitted,
-        *names,
-        folds=as_folds(folds, len(scores)),
-    )
+    scores = score.evaluate_rows(found.prediction, found.labels.distributions)
+    fitted = fit_thresholds(found, scores)
+    names = (found.batch.classes, found.batch.items)
+    return CrossCalibration(score, scores, found.n_classes, fitted, *names, folds=folds)
 
 
 def as_folds(folds: Any, n: int) -> IntArray:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
+from credalset._batch import Labels, read_votes
+from credalset._display import plural
+from credalset._typing import BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import read_items
 from credalset.calibration.levels import conformal_rank, exact_level, score_at_rank
@@ -15,11 +17,10 @@ from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
 from credalset.sets.roots import bisect
-from credalset.votes.names import Labels, item_names, plural, read_labels
 
 
 def epsilon_from_counts(
-    counts: Any, delta: float, score: str | Score = "kl", *, prediction: ArrayLike | None = None
+    votes: Any, delta: float, score: str | Score = "kl", *, predictions: Any = None
 ) -> BoundedNoise:
     r"""Compute an ε such that votes change the score by more than ε with probability at most δ.
 
@@ -45,14 +46,14 @@ def epsilon_from_counts(
 
     Parameters
     ----------
-    counts : array of shape (n, K) or Annotations
+    votes : array or data frame of shape (n, K), or Annotations
         Annotation counts.
     delta : float
         Probability δ in (0, 1), below the α that you will use; about a third of α is a reasonable
         choice.
     score : str or Score
         The score to be calibrated.
-    prediction : array of shape (n, K), optional
+    predictions : array or data frame of shape (n, K), optional
         Predictions for the same items. They are needed for scores without a known L, such as
         ``kl``.
 
@@ -68,27 +69,28 @@ def epsilon_from_counts(
     >>> noise = cs.epsilon_from_counts(data.counts, delta=0.05, score="tv")
     >>> round(noise.epsilon, 3), noise.delta
     (0.155, 0.05)
-    >>> noise = cs.epsilon_from_counts(data.counts, 0.05, "kl", prediction=data.distributions)
+    >>> noise = cs.epsilon_from_counts(data.counts, 0.05, "kl", predictions=data.distributions)
     >>> calibration = cs.conformalize(data.distributions, data.counts, "kl", noise=noise)
     """
     chosen = get_score(score)
     delta = as_probability(delta, "delta")
-    if prediction is not None:
-        chosen, checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
-        epsilon = _from_predictions(chosen, checked, labels, delta)
+    if predictions is not None:
+        found = read_items(chosen, predictions, votes)
+        epsilon = _from_predictions(found.score, found.prediction, found.labels, delta)
         return BoundedNoise(epsilon, delta, _scope="average item, one model")
-    found = read_labels(counts, items=item_names(counts), name="counts")
-    found = found.in_scale_order() if chosen.is_ordinal else found
-    chosen = chosen.on_scale(found.scale)
-    votes = found.votes("counts", "epsilon_from_counts")
-    is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())
-    return BoundedNoise(
-        _from_votes(chosen, votes, delta), delta, _scope="any" if is_equal else "average item"
-    )
+    labels = read_votes(votes)
+    order = labels.scale_order() if chosen.is_ordinal else None
+    labels = labels if order is None else labels.reorder(order)
+    counts = labels.votes("votes", "epsilon_from_counts")
+    counts = counts[counts.any(axis=1)]
+    n_votes = counts.sum(axis=1)
+    is_equal = bool((n_votes == n_votes[0]).all())
+    epsilon = _from_votes(chosen.on_scale(labels.scale), counts, delta)
+    return BoundedNoise(epsilon, delta, _scope="any" if is_equal else "average item")
 
 
 def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delta: float) -> float:
-    votes = labels.votes("counts", "epsilon_from_counts")
+    votes = labels.votes("votes", "epsilon_from_counts")
     observed = score.evaluate_rows(prediction, labels.distributions)
     largest = score.largest_above(prediction, lower_limits(votes, delta / 2))
     # An infinite score cannot grow; a bound may be below the observed score by rounding.
@@ -101,7 +103,7 @@ def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delt
         reason = f"score {score.name!r} is unbounded over the confidence regions of {unbounded}"
         if rank > len(change):
             reason = (
-                f"counts has {plural(len(change), 'item')}, and delta={delta:g} needs "
+                f"votes has {plural(len(change), 'item')}, and delta={delta:g} needs "
                 f"{math.ceil(2 / delta) - 1}"
             )
         raise ValueError(
@@ -116,7 +118,7 @@ def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
     slope = score.lipschitz(n_classes)
     if slope is None:
         raise ValueError(
-            f"prediction is missing, and the effect of votes on the score {score.name!r} depends "
+            f"predictions is missing, and the effect of votes on the score {score.name!r} depends "
             "on it. Pass the predictions for these items, or use tv, ws, inner or brier."
         )
     if (votes == votes[0]).all():

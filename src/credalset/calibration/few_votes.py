@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
+from credalset._batch import Labels
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.levels import exact_level
 from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise
 from credalset.scores import Score
-from credalset.votes.names import Labels
 
 RATIO, SMALLEST = (
     1.02,
@@ -119,10 +119,15 @@ class FewVotes(Noise):
             )
 
     def fit(
-        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        scores: FloatArray,
+        columns: Columns = PLAIN,
     ) -> Fit:
         """Bound the mean score of the true distributions from above."""
-        counts = labels.votes("labels", type(self).__name__)
+        counts = labels.votes("votes", type(self).__name__)
         estimates = score.estimate_from_votes(prediction, counts)
         assert estimates is not None
         largest = float(score.largest_score(np.eye(counts.shape[1])).max())  # of any prediction

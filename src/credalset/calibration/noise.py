@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from credalset._batch import Labels
 from credalset._typing import BoolArray, FloatArray, Prediction
 from credalset._validation import as_finite, check_choice
 from credalset.calibration.conditional import conditional_quantiles
 from credalset.calibration.levels import as_weights, conformal_rank, exact_level, score_at_rank
 from credalset.scores import Score
-from credalset.votes.names import Labels
 
 # Relative rounding error of sums of weights, within which a share reaches a level.
 ROUNDING = 1e-12
@@ -172,15 +172,32 @@ class Noise:
         """Refuse a score, or predictions, for which the guarantee does not hold."""
         return
 
-    def bounds(self, score: Score, prediction: Prediction, labels: Labels) -> FloatArray:
-        """Return the numbers whose quantile is the threshold, (n,): the scores."""
-        return score.evaluate_rows(prediction, labels.distributions)
+    def bounds(
+        self, score: Score, prediction: Prediction, labels: Labels, scores: FloatArray
+    ) -> FloatArray:
+        """Return the numbers whose quantile is the threshold, (n,): by default the scores."""
+        return scores
 
     def fit(
-        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        scores: FloatArray,
+        columns: Columns = PLAIN,
     ) -> Fit:
-        """Fit the model to valid items; by default, use conformal quantiles of `bounds`."""
-        return Quantile(self.bounds(score, prediction, labels), self, *columns)
+        """Fit the model to valid items; by default thresholds are conformal quantiles of `bounds`.
+
+        Parameters
+        ----------
+        score, prediction, labels
+            The score, and valid predictions and labels of n items.
+        scores : ndarray of shape (n,)
+            Scores of the shares of the votes.
+        columns : Columns
+            Weights and features.
+        """
+        return Quantile(self.bounds(score, prediction, labels, scores), self, *columns)
 
     def level(self, alpha: Fraction) -> Fraction:
         """Return the level of the quantile, refusing an α that does not exceed `spent`."""

@@ -14,13 +14,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import betaincinv, gammaln, rel_entr, xlogy
 
+from credalset._batch import Labels
 from credalset._typing import BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability, check_choice
 from credalset.calibration.levels import exact_level
 from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise, Quantile, set_aside
 from credalset.scores import Score
 from credalset.sets.roots import bisect
-from credalset.votes.names import Labels
 
 REGIONS = ("exact", "anytime")
 #: values of δ among which `AnnotatorSampling` chooses if none is given; the first one if no items
@@ -131,20 +131,27 @@ class AnnotatorSampling(Noise):
         if prediction is not None and len(prediction):
             score.largest_score(prediction[:1])
 
-    def bounds(self, score: Score, prediction: Prediction, labels: Labels) -> FloatArray:
+    def bounds(
+        self, score: Score, prediction: Prediction, labels: Labels, scores: FloatArray
+    ) -> FloatArray:
         """Return the largest scores over the confidence regions, (n,)."""
         assert self.delta is not None
-        votes = labels.votes("labels", type(self).__name__)
+        votes = labels.votes("votes", type(self).__name__)
         return score.largest_above(prediction, lower_limits(votes, self.delta, self.region))
 
     def fit(
-        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        scores: FloatArray,
+        columns: Columns = PLAIN,
     ) -> Fit:
         """Fit quantiles of the bounds, for every δ if none is given."""
         if self.delta is not None:
-            return super().fit(score, prediction, labels, columns)
+            return super().fit(score, prediction, labels, scores, columns)
         models = [AnnotatorSampling(delta, self.region) for delta in DELTAS]
-        bounds = np.stack([model.bounds(score, prediction, labels) for model in models])
+        bounds = np.stack([model.bounds(score, prediction, labels, scores) for model in models])
         aside = set_aside(len(labels), self.tuning)
         return SampledQuantile(
             self.region, bounds[:, ~aside], bounds[:, aside], *columns.take(~aside)

@@ -1,32 +1,41 @@
-"""Split-conformal calibration: from predictions and labels to thresholds and credal sets."""
+"""Split-conformal calibration: from predictions and votes to thresholds and credal sets."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
 
-from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._display import join_names
+from credalset._typing import AnyArray, ArrayLike, FloatArray, Prediction
 from credalset._validation import freeze
-from credalset.calibration.base import ThresholdCalibration, as_level, read_items
+from credalset.calibration.base import (
+    CalibrationItems,
+    Inputs,
+    ScoreCalibration,
+    as_level,
+    read_items,
+)
 from credalset.calibration.levels import (
     CoverageDistribution,
     conformal_rank,
+    exact_level,
     pac_rank,
     score_at_rank,
 )
 from credalset.calibration.noise import Columns, Fit, Noise, NoNoise
-from credalset.calibration.thresholds import Options, Thresholds
+from credalset.calibration.thresholds import Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, join_names, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(ThresholdCalibration[CredalSet]):
+class SplitCalibration(ScoreCalibration):
     """Calibrated score that predicts sets at any miscoverage rate α; returned by `conformalize`.
 
     For a new item that is exchangeable with the calibration items, the set at level α contains the
@@ -57,7 +66,7 @@ class Calibration(ThresholdCalibration[CredalSet]):
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
     >>> calibration = cs.conformalize(data.distributions, data.counts)
     >>> calibration
-    Calibration: score kl, 200 items, 3 classes
+    SplitCalibration: score kl, 200 items, 3 classes
     >>> print(calibration.guarantee)
     Sets contain the recorded label distribution with probability at least 1 - alpha on average
     over calibration sets. Assumptions: items are exchangeable; new items get as many votes as
@@ -89,17 +98,23 @@ class Calibration(ThresholdCalibration[CredalSet]):
         level = as_level(alpha)
         if not self.fitted.is_uniform:
             raise ValueError(
-                "thresholds differ between items in this calibration. Use thresholds(prediction, "
-                "alpha), with the groups and weights of the items if it has them."
+                "thresholds differ between items in this calibration. Use "
+                "thresholds(predictions, alpha), with the groups and weights of the items if it "
+                "has them."
             )
+        # A threshold that all items share depends on no prediction.
         stand_in = np.full((1, self.n_classes), 1.0 / self.n_classes)
-        return float(self.fitted.thresholds(level, self.score, stand_in)[0])
+        codes = np.zeros(1, dtype=np.int64)
+        found = self.fitted.thresholds(level, stand_in, codes)
+        self.fitted.warn_infinite(found, codes, level)
+        return float(found[0])
 
-    def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> CredalSet:
-        return name_sets(self.score._region(checked, thresholds), self.classes, items)
+    def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:
+        sets = self.score._region(inputs.prediction, thresholds)
+        return name_sets(sets, self.classes, inputs.batch.items)
 
     def p_values(
-        self, prediction: ArrayLike, distribution: Any, *, groups: Any = None, weights: Any = None
+        self, predictions: Any, distributions: Any, *, groups: Any = None, weights: Any = None
     ) -> FloatArray:
         r"""Return the conformal p-value of each candidate distribution.
 
@@ -108,15 +123,15 @@ class Calibration(ThresholdCalibration[CredalSet]):
         ``0.1`` and ``1 - 0.9`` mean exactly 1/10.
 
         With groups, n is the number of items of the same group. With weights, $p = (w_{new} +
-        \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model or with
-        `Conditional` have no p-values.
+        \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model or
+        with `Conditional` have no p-values.
 
         Parameters
         ----------
-        prediction : array of shape (N, K)
+        predictions : array or data frame of shape (N, K)
             Predictions, as in `predict_set`.
-        distribution : array of shape (N, K) or Annotations
-            One candidate label distribution per prediction, or annotation counts.
+        distributions : array or data frame of shape (N, K), or Annotations
+            One candidate per prediction: a distribution, or counts of votes.
         groups, weights
             As in `predict_set`.
 
@@ -130,18 +145,19 @@ class Calibration(ThresholdCalibration[CredalSet]):
         >>> import credalset as cs
         >>> data = cs.datasets.make_synthetic(99, random_state=0)
         >>> calibration = cs.conformalize(data.distributions, data.counts)
-        >>> calibration.p_values([[0.5, 0.3, 0.2]], [[0.5, 0.3, 0.2]])  # the best fit
+        >>> shares = [[0.5, 0.3, 0.2]]
+        >>> calibration.p_values(shares, shares)  # nothing fits better than the prediction
         array([1.])
         """
-        if not isinstance(self.noise, NoNoise) or self.features is not None:
+        if not self.fitted.has_p_values:
             self._refuse("p_values", "noise model or features")
-        checked = self.check(prediction)
-        items = item_names(prediction)
-        candidates = self.read_labels(distribution, "distribution", prediction).distributions
-        self.score.check_pairs(checked, candidates, "distribution")
-        values = self.score.evaluate_rows(checked, candidates)[:, None]
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        return self.fitted.p_values(values, self.score, checked, *new)[:, 0]
+        inputs = self._read(predictions, groups=groups, weights=weights)
+        candidates = inputs.batch.votes(distributions, "distributions").distributions
+        return self._p_values(inputs, candidates)
+
+    def _p_values(self, inputs: Inputs, distributions: FloatArray) -> FloatArray:
+        values = self.score.evaluate_rows(inputs.prediction, distributions)[:, None]
+        return self.fitted.p_values(values, inputs.codes, inputs.columns)[:, 0]
 
     def coverage_distribution(
         self, alpha: float = 0.1, *, group: Any = None
@@ -173,6 +189,9 @@ class Calibration(ThresholdCalibration[CredalSet]):
         [0.873, 0.925]
         """
         level = as_level(alpha)
+        return self._coverage_distribution(level, group)
+
+    def _coverage_distribution(self, level: Fraction, group: Any) -> CoverageDistribution:
         if group is None and self.groups is not None:
             raise ValueError(
                 "group is missing, and coverage differs between groups. Pass the key of one group."
@@ -181,10 +200,32 @@ class Calibration(ThresholdCalibration[CredalSet]):
             raise ValueError(
                 f"group must be one of {join_names(self.groups or ())}, but is {group!r}."
             )
-        if not isinstance(self.noise, NoNoise) or self.fitted.weighted or self.features is not None:
+        if not self._knows_coverage:
             self._refuse("coverage_distribution", "noise model, weights or features")
         n = self.fitted.size(0 if self.groups is None else self.groups.index(group))
         return CoverageDistribution(min(conformal_rank(n, level), n + 1), n)
+
+    @property
+    def _knows_coverage(self) -> bool:
+        plain = isinstance(self.noise, NoNoise) and not self.fitted.weighted
+        return plain and self.features is None
+
+    def _coverage_of(
+        self, inputs: Inputs, alpha: float, rows: AnyArray
+    ) -> list[tuple[CoverageDistribution, int]] | None:
+        if not self._knows_coverage:
+            return None
+        level = exact_level(alpha)
+        if self.groups is None:
+            return [(self._coverage_distribution(level, None), len(rows))]
+        codes = inputs.codes[rows]
+        if (codes < 0).any():  # whole simplices, which cover everything
+            return None
+        numbers = Counter(codes.tolist())
+        return [
+            (self._coverage_distribution(level, self.groups[code]), number)
+            for code, number in sorted(numbers.items())
+        ]
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
         """Return a threshold of coverage at least 1 − α with probability at least 1 − δ.
@@ -241,37 +282,38 @@ def name_sets(
 
 
 def conformalize(
-    prediction: Any,
-    labels: Any,
+    predictions: Any,
+    votes: Any,
     score: str | Score = "kl",
     *,
     classes: Sequence[Any] | None = None,
     noise: Noise | str | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
-) -> Calibration:
+) -> SplitCalibration:
     """Calibrate a score on items that the model was not trained on.
 
     For a new item that is exchangeable with these items, the predicted set contains the recorded
-    label distribution (the shares of the votes that would be recorded) with probability at least 1
-    − α. With a noise model, the set contains the true label distribution with this probability
+    label distribution (the shares of the votes that would be recorded) with probability at least
+    1 − α. With a noise model, the set contains the true label distribution with this probability
     under the assumptions of the model.
 
     Parameters
     ----------
-    prediction : array of shape (n, K)
+    predictions : array or data frame of shape (n, K)
         Predicted distributions, or Dirichlet concentrations (≥ 1) for a second-order score.
-    labels : array of shape (n, K) or Annotations
-        Label distributions (rows sum to one) or annotation counts (whole numbers). If both have
-        names (the index and columns of a data frame, or the items and classes of `Annotations`),
-        rows and columns are matched with those of the predictions by name, otherwise by position.
+    votes : array or data frame of shape (n, K), or Annotations
+        Annotation counts (whole numbers) or label distributions (rows sum to one). Names of items
+        and classes (the index and columns of a data frame, or those of `Annotations`) are matched
+        with those of the predictions. Without names, rows and columns are in the order in which
+        the predictions are passed.
     score : str or Score
         ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``,
         ``"intervals"``, ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet
         concentrations; or an object from `credalset.scores`.
     classes : sequence, optional
-        Names of the classes in column order. By default they are those of the columns of a data
-        frame or of `Annotations`. The columns of later predictions are matched with these names.
+        Names of the classes: of the columns of an array, or the order wanted for those of a data
+        frame. The columns of later predictions are matched with these names.
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
         Noise model, to cover the true label distribution, from which the votes are drawn, instead
         of the recorded one.
@@ -286,7 +328,7 @@ def conformalize(
 
     Returns
     -------
-    Calibration
+    SplitCalibration
         The calibrated score, which predicts credal sets.
 
     Examples
@@ -297,26 +339,31 @@ def conformalize(
     >>> sets = calibration.predict_set(data.distributions[200:], alpha=0.1)
     >>> sets.contains(data.counts[200:] / 20).mean() >= 0.8
     np.True_
-    >>> cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes(),
-    ...                groups="predicted")
-    Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
+    >>> noise = cs.UnbiasedVotes()
+    >>> cs.conformalize(data.distributions, data.counts, "tv", noise=noise, groups="predicted")
+    SplitCalibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), \
+3 groups
     """
-    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
-    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
-    fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns))
-    scores = chosen.evaluate_rows(checked, found.distributions)
-    return Calibration(
-        chosen, scores, chosen.n_classes(checked), fitted, found.classes, found.items
-    )
+    options: dict[str, Any] = {"noise": noise, "groups": groups, "weights": weights}
+    return calibrate(read_items(get_score(score), predictions, votes, classes, **options))
 
 
-def fit_thresholds(
-    score: Score, prediction: Prediction, labels: Any, options: Options
-) -> Thresholds:
-    """Fit the noise model to valid items, separately in each group."""
-    options.noise.check_score(score, prediction)
+def calibrate(found: CalibrationItems) -> SplitCalibration:
+    """Calibrate on items that are read and valid."""
+    scores = found.score.evaluate_rows(found.prediction, found.labels.distributions)
+    fitted = fit_thresholds(found, scores)
+    names = (found.batch.classes, found.batch.items)
+    return SplitCalibration(found.score, scores, found.n_classes, fitted, *names)
+
+
+def fit_thresholds(found: CalibrationItems, scores: FloatArray) -> Thresholds:
+    """Fit the noise model to valid items with these scores, separately in each group."""
+    score = found.score
+    prediction: Prediction = found.prediction
+    noise = found.options.noise
+    noise.check_score(score, prediction)
 
     def fit(rows: Any, columns: Columns) -> Fit:
-        return options.noise.fit(score, prediction[rows], labels[rows], columns)
+        return noise.fit(score, prediction[rows], found.labels[rows], scores[rows], columns)
 
-    return Thresholds.build(options, score, prediction, fit)
+    return Thresholds.build(found.options, score, prediction, fit)

@@ -6,17 +6,18 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._display import plural
+from credalset._typing import FloatArray
 from credalset._validation import as_finite, as_probability
+from credalset.calibration.base import Inputs
 from credalset.calibration.levels import exact_level
-from credalset.calibration.split import Calibration, name_sets
+from credalset.calibration.split import SplitCalibration, name_sets
+from credalset.io.store import Saved
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, plural
 
 #: slopes ε of the betting functions 1 + ε(p − ½), and the share of capital that moves between them
 SLOPES = np.array([-1.0, 0.0, 1.0])
@@ -45,7 +46,7 @@ class StreamStep(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Stream:
+class Stream(Saved):
     r"""Predict adaptive sets for a stream of labelled items, and test that items are exchangeable.
 
     The sets contain the *recorded* label distribution (the shares of the votes that were recorded)
@@ -67,7 +68,7 @@ class Stream:
 
     Parameters
     ----------
-    calibration : Calibration
+    calibration : SplitCalibration
         A calibration without weights, without `Conditional` and without groups by keys.
     alpha : float
         Target share of misses, in (0, 1).
@@ -109,16 +110,16 @@ class Stream:
     True
     """
 
-    calibration: Calibration
+    calibration: SplitCalibration
     alpha: float = 0.1
     gamma: float = 0.01
     false_alarm: float = 0.01
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.calibration, Calibration):
+        if not isinstance(self.calibration, SplitCalibration):
             raise TypeError(
-                f"calibration must be a Calibration, but is {self.calibration!r}. Use "
+                f"calibration must be a SplitCalibration, but is {self.calibration!r}. Use "
                 "conformalize; cross-conformal "
                 "sets have no p-value per item, which the alarm needs."
             )
@@ -182,12 +183,12 @@ class Stream:
         """Whether the capital has ever reached 1 / ``false_alarm``."""
         return self.peak * self.false_alarm >= 1.0
 
-    def predict_set(self, prediction: ArrayLike) -> CredalSet:
+    def predict_set(self, predictions: Any) -> CredalSet:
         """Predict credal sets at the current level.
 
         Parameters
         ----------
-        prediction : array of shape (N, K)
+        predictions : array or data frame of shape (N, K)
             Predictions for the items.
 
         Returns
@@ -195,42 +196,29 @@ class Stream:
         CredalSet
             A batch of N sets.
         """
-        checked = self.calibration.check(prediction)
-        sets = self.calibration.score._region(checked, self._thresholds(checked))
-        return name_sets(sets, self.calibration.classes, item_names(prediction))
+        inputs = self.calibration._read(predictions)
+        sets = self.calibration.score._region(inputs.prediction, self._thresholds(inputs))
+        return name_sets(sets, self.calibration.classes, inputs.batch.items)
 
-    def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
-        """Process labelled items in order of arrival; level and capital change after each.
+    def update(self, predictions: Any, votes: Any) -> list[StreamStep]:
+        """Process labelled items in order of arrival; level and capital change after each item.
 
         Parameters
         ----------
-        prediction : array of shape (N, K)
+        predictions : array or data frame of shape (N, K)
             Predictions for the items.
-        labels : array of shape (N, K) or Annotations
-            Their label distributions or annotation counts.
+        votes : array or data frame of shape (N, K), or Annotations
+            Their annotation counts or label distributions.
 
         Returns
         -------
         list of StreamStep
             The N results, one per item.
         """
-        checked = self.calibration.check(prediction)
-        distributions = self.calibration.read_labels(labels, "labels", prediction).distributions
-        self.calibration.score.check_pairs(checked, distributions)
-        scores = self.calibration.score.evaluate_rows(checked, distributions)
-        return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
-
-    def save(self, path: str | Path) -> None:
-        """Write the stream and its calibration to a folder; `credalset.load` continues it.
-
-        Parameters
-        ----------
-        path : str or Path
-            Folder to write to.
-        """
-        from credalset.io.store import save
-
-        save(self, path)
+        inputs = self.calibration._read(predictions)
+        distributions = inputs.batch.votes(votes).distributions
+        scores = self.calibration.score.evaluate_rows(inputs.prediction, distributions)
+        return [self._step(inputs.take([i]), float(scores[i])) for i in range(len(scores))]
 
     def _to_store(self) -> dict[str, Any]:
         names = [*(each.name for each in fields(self)), "level", "n_missed", "peak"]
@@ -243,7 +231,7 @@ class Stream:
     @classmethod
     def _from_store(
         cls,
-        calibration: Calibration,
+        calibration: SplitCalibration,
         alpha: float,
         gamma: float,
         false_alarm: float,
@@ -258,8 +246,8 @@ class Stream:
         stream._resume(level, n_missed, peak, stakes, seen)
         return stream
 
-    def _step(self, prediction: Prediction, score: float) -> StreamStep:
-        covered = bool(score <= self._thresholds(prediction)[0])
+    def _step(self, inputs: Inputs, score: float) -> StreamStep:
+        covered = bool(score <= self._thresholds(inputs)[0])
         self.level += self.gamma * (self.alpha - (not covered))
         p = self._p_value(score)
         self.n_missed += not covered
@@ -280,16 +268,15 @@ class Stream:
         draw = float(np.random.default_rng([self.random_state, self.n_items]).random())
         return (larger + draw * ties) / (len(self._sorted) + 1)
 
-    def _thresholds(self, prediction: Prediction) -> FloatArray:
+    def _thresholds(self, inputs: Inputs) -> FloatArray:
         if self.level >= 1.0:
-            return np.full(len(prediction), -math.inf)
+            return np.full(len(inputs), -math.inf)
         level = exact_level(self.level) if self.level > 0.0 else Fraction(0)
         if level <= self.calibration.noise.spent:
-            return np.full(len(prediction), math.inf)
-        # The user did not choose this level, so there are no warnings.
-        return self.calibration.fitted.thresholds(
-            level, self.calibration.score, prediction, quiet=True
-        )
+            return np.full(len(inputs), math.inf)
+        # The user did not choose this level, so there are no warnings of infinite thresholds.
+        fitted = self.calibration.fitted
+        return fitted.thresholds(level, inputs.prediction, inputs.codes, inputs.columns)
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from credalset._batch import Names
+from credalset._display import join_names
 from credalset._typing import FloatArray, IntArray, Prediction
+from credalset._validation import as_names
 from credalset.calibration.conditional import Conditional, features_of
 from credalset.calibration.few_votes import FewVotes
 from credalset.calibration.levels import as_weights
@@ -28,7 +31,6 @@ from credalset.calibration.sampling import AnnotatorSampling
 from credalset.calibration.unbiased import UnbiasedVotes
 from credalset.exceptions import warn
 from credalset.scores import Score
-from credalset.votes.names import as_names, join_names
 
 #: every noise model, by name; `credalset.io.store` saves these, and the `Fit` classes of their
 #: files
@@ -90,7 +92,7 @@ class Options(NamedTuple):
         Names of the features.
     """
 
-    noise: Noise
+    noise: Noise = NoNoise()
     keys: list[Any] | None = None
     predicted: bool = False
     columns: Columns = PLAIN
@@ -239,40 +241,35 @@ class Thresholds:
         """Return the number of calibration items of a fit."""
         return int((self.codes == code).sum())
 
+    @property
+    def has_p_values(self) -> bool:
+        """Whether items have p-values: thresholds are quantiles of the scores themselves."""
+        return isinstance(self.noise, NoNoise) and self.features is None
+
     def thresholds(
-        self,
-        alpha: Fraction,
-        score: Score,
-        prediction: Prediction,
-        groups: Any = None,
-        weights: Any = None,
-        *,
-        quiet: bool = False,
+        self, alpha: Fraction, prediction: Prediction, codes: IntArray, columns: Columns = PLAIN
     ) -> FloatArray:
-        """Return one threshold per new item, (N,); warn of infinite ones unless ``quiet``."""
-        codes, columns = self.read_new(score, prediction, groups, weights)
+        """Return one threshold per new item, (N,), +inf for groups without calibration items.
+
+        Parameters
+        ----------
+        alpha : Fraction
+            Miscoverage rate.
+        prediction : valid predictions of N items
+            The noise model may depend on them.
+        codes, columns
+            As `read_new` returns them.
+        """
+        if self.groups is None:
+            return self.fits[0].threshold(alpha, prediction, columns)
         result = np.full(len(prediction), np.inf)
         for code in np.unique(codes[codes >= 0]):
-            rows: Any = slice(None) if self.groups is None else codes == code
+            rows = codes == code
             result[rows] = self.fits[code].threshold(alpha, prediction[rows], columns.take(rows))
-        if not quiet:
-            self.warn_unseen(groups)
-            self.warn_infinite(result, codes, alpha)
         return result
 
-    def p_values(
-        self,
-        values: FloatArray,
-        score: Score,
-        prediction: Prediction,
-        groups: Any = None,
-        weights: Any = None,
-    ) -> FloatArray:
-        """Return the conformal p-values of scores (N, M) of new items.
-
-        One for groups without calibration items.
-        """
-        codes, columns = self.read_new(score, prediction, groups, weights)
+    def p_values(self, values: FloatArray, codes: IntArray, columns: Columns = PLAIN) -> FloatArray:
+        """Return the conformal p-values of scores (N, M); one for groups without items."""
         result = np.ones(values.shape)
         for code in np.unique(codes[codes >= 0]):
             rows = codes == code
@@ -286,111 +283,109 @@ class Thresholds:
 
     def read_new(
         self, score: Score, prediction: Prediction, groups: Any, weights: Any
-    ) -> tuple[IntArray, Columns]:
-        """Return the fit of each new item, −1 for unknown groups, and its weight and features."""
+    ) -> tuple[IntArray, Names | None, Columns]:
+        """Check groups and weights of new items, in the order of their predictions.
+
+        Returns the number of the group of each item, −1 for unknown groups; the keys of the groups,
+        None if there are none; and weights and features.
+        """
         n = len(prediction)
-        if (weights is None) == self.weighted:
-            state = (
-                "missing, but the calibration is weighted. Pass likelihood ratios of the new items"
+        if weights is None and self.weighted:
+            raise ValueError(
+                "weights is missing, but the calibration is weighted. Pass likelihood ratios of "
+                "the new items."
             )
-            state = (
-                state
-                if self.weighted
-                else "given, but the calibration has none. Pass weights to conformalize too"
+        if weights is not None and not self.weighted:
+            raise ValueError(
+                "weights is given, but the calibration has none. Pass weights to conformalize too."
             )
-            raise ValueError(f"weights is {state}.")
         ratios = None if weights is None else as_weights(weights, n)
         codes = np.zeros(n, dtype=np.int64)
         if self.features is not None:
-            return codes, Columns(ratios, features_of(groups, n, self.features))
-        keys = self.keys_of(score, prediction, groups)
+            return codes, None, Columns(ratios, features_of(groups, n, self.features))
+        keys = self._keys_of(score, prediction, groups)
         if keys is not None:
             position = {key: code for code, key in enumerate(self.groups or ())}
             codes = np.array([position.get(key, -1) for key in keys], dtype=np.int64)
-        return codes, Columns(ratios)
+            self._warn_unseen(keys)
+        return codes, keys, Columns(ratios)
 
-    def keys_of(self, score: Score, prediction: Prediction, groups: Any) -> list[Any] | None:
+    def _keys_of(self, score: Score, prediction: Prediction, groups: Any) -> Names | None:
         """Return the group of each new item, None if the calibration has no groups."""
-        if self.features is not None:
-            return None
-        if self.groups is None or self.predicted:
-            if groups is not None and not (
-                self.predicted and isinstance(groups, str) and groups == PREDICTED
-            ):
-                state = (
-                    "they follow from the prediction"
-                    if self.predicted
-                    else "the calibration has none"
+        if self.groups is not None and not self.predicted:
+            if groups is None:
+                raise ValueError(
+                    "groups is missing, but thresholds differ between groups. Pass a key per item."
                 )
-                raise ValueError(f"groups was given, but {state}. Omit groups.")
-            return predicted_classes(score, prediction) if self.predicted else None
-        if groups is None:
-            raise ValueError(
-                "groups is missing, but thresholds differ between groups. Pass a key per item."
-            )
-        return item_keys(groups, len(prediction))
+            return tuple(item_keys(groups, len(prediction)))
+        is_asked_for = isinstance(groups, str) and groups == PREDICTED
+        if groups is not None and not (self.predicted and is_asked_for):
+            state = "the calibration has none"
+            if self.predicted:
+                state = "they follow from the prediction"
+            raise ValueError(f"groups was given, but {state}. Omit groups.")
+        return tuple(predicted_classes(score, prediction)) if self.predicted else None
 
-    def warn_unseen(self, groups: Any) -> None:
+    def _warn_unseen(self, keys: Names) -> None:
         """Warn of keys that no calibration item has, which may be misspelt."""
-        if self.groups is None or groups is None or isinstance(groups, str):
+        if self.predicted:
             return
-        unseen = [
-            key for key in dict.fromkeys(item_keys(groups, len(groups))) if key not in self.groups
-        ]
+        unseen = [key for key in dict.fromkeys(keys) if key not in (self.groups or ())]
         if unseen:
             warn(
                 f"groups holds {join_names(unseen)}, which no calibration item has; known are "
-                f"{join_names(self.groups)}. The sets of such items are the whole simplex."
+                f"{join_names(self.groups or ())}. The sets of such items are the whole simplex."
             )
 
     def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction) -> None:
         """Warn of infinite thresholds in groups with calibration items, with the reason."""
         infinite = np.isposinf(thresholds) & (codes >= 0)
-        if not infinite.any():
-            return
-        sizes = {int(code): self.size(code) for code in np.unique(codes[infinite])}
+        if infinite.any():
+            reason = self._reason_for_infinity(np.unique(codes[infinite]).tolist(), alpha)
+            warn(
+                f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the whole "
+                f"simplex: {reason}."
+            )
+
+    def _reason_for_infinity(self, codes: list[int], alpha: Fraction) -> str:
+        sizes = {code: self.size(code) for code in codes}
         small = [code for code, n in sizes.items() if float(alpha) < self.noise.smallest_alpha(n)]
-        unbounded = sum(
-            int(np.isposinf(getattr(self.fits[code], "scores", np.empty(0))).sum())
-            for code in sizes
-        )
-        reason = (
-            "the items and votes are too few for this level. Add data, raise alpha, or use "
-            "a bounded score"
-        )
         if small and self.groups is not None:
             named = join_names([self.groups[code] for code in small])
-            reason = (
-                f"{named} have too few calibration items. Add data, merge small groups, or "
-                "raise alpha"
+            return (
+                f"{named} have too few calibration items. Add data, merge small groups, or raise "
+                "alpha"
             )
-        elif small:
-            least = self.noise.smallest_alpha(sizes[small[0]])
-            reason = (
-                f"{sizes[small[0]]} calibration items allow no alpha below {least:.4g}. Add "
-                "data, or raise alpha"
+        if small:
+            n = sizes[small[0]]
+            least = self.noise.smallest_alpha(n)
+            return (
+                f"{n} calibration items allow no alpha below {least:.4g}. Add data, or raise alpha"
             )
-        elif unbounded:
-            reason = (
+        fits = [self.fits[code] for code in codes]
+        unbounded = sum(np.isposinf(fit.scores).sum() for fit in fits if isinstance(fit, Quantile))
+        if unbounded:
+            return (
                 f"{unbounded} calibration items have a predicted share of 0 for a label that "
                 "people chose. Smooth the predictions, 0.99 * prediction + 0.01 / n_classes, or "
                 "use the score hellinger or tv"
             )
-        warn(
-            f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the "
-            f"whole simplex: {reason}."
+        return (
+            "the items and votes are too few for this level. Add data, raise alpha, or use a "
+            "bounded score"
         )
 
     def describe(self) -> str:
-        """Return what a calibration's description says of noise, groups, features and weights."""
-        parts = [] if isinstance(self.noise, NoNoise) else [f"noise {self.noise!r}"]
-        parts += [] if self.groups is None else [f"{len(self.groups)} groups"]
-        parts += (
-            []
-            if self.features is None
-            else [f"conditional on {', '.join(map(str, self.features[:5]))}"]
-        )
-        parts += ["weighted"] if self.weighted else []
+        """Return the part of a calibration's description about noise, groups and weights."""
+        parts = []
+        if not isinstance(self.noise, NoNoise):
+            parts.append(f"noise {self.noise!r}")
+        if self.groups is not None:
+            parts.append(f"{len(self.groups)} groups")
+        if self.features is not None:
+            parts.append(f"conditional on {', '.join(map(str, self.features[:5]))}")
+        if self.weighted:
+            parts.append("weighted")
         return "".join(f", {part}" for part in parts)
 
 

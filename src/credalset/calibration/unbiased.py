@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from credalset._batch import Labels
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite, as_probability
 from credalset.calibration.levels import as_weights
 from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise, set_aside
 from credalset.scores import Score
-from credalset.votes.names import Labels
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,14 @@ class UnbiasedVotes(Noise):
             )
 
     def fit(
-        self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        scores: FloatArray,
+        columns: Columns = PLAIN,
     ) -> Fit:
         """Keep the scores of the votes, and separately those of the items set aside."""
-        scores = self.bounds(score, prediction, labels)
         aside = set_aside(len(scores), self.tuning if self.s is None else 0.0)
         old = np.ones(len(scores)) if columns.weights is None else columns.weights
         return MeanExcess(score, scores[~aside], old[~aside], scores[aside], self.s)

@@ -6,20 +6,21 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from importlib import import_module
 
 from credalset._files import remove_unfinished
+from credalset.cli.codes import ENDED, INTERRUPTED
 
-INTERRUPTED = 130
-ENDED = "interrupted; no file was left half-written."
+#: imported when the program runs, because it needs packages that may be missing
+APP = "credalset.cli.app"
 
 
 def run() -> None:
     """Run the ``credalset`` program and leave with its exit code."""
-    signal.signal(
-        signal.SIGINT, lambda *_: os._exit(INTERRUPTED)
-    )  # modules are being imported: nothing is written yet
+    # While modules are being imported, nothing is written yet.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     try:
-        from credalset.cli.app import main
+        main = import_module(APP).main
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
@@ -40,18 +41,21 @@ def leave(*_: object) -> None:
     for each other.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if psutil := sys.modules.get(
-        "psutil"
-    ):  # which Dask imports: only its workers are processes of ours
-        for child in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):
-                if "resource_tracker" not in " ".join(
-                    child.cmdline()
-                ):  # which cleans up after the others
-                    child.kill()
+    _kill_workers()
     remove_unfinished()
-    clear = (
-        "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""
-    )  # the progress bar, which has hidden the cursor
+    # The progress bar has hidden the cursor.
+    clear = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""
     os.write(2, f"{clear}error: {ENDED}\n".encode())
     os._exit(INTERRUPTED)
+
+
+def _kill_workers() -> None:
+    """Kill the workers of Dask, which are the only processes that a command starts."""
+    psutil = sys.modules.get("psutil")  # imported by Dask, if it runs
+    if psutil is None:
+        return
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            # The tracker of resources cleans up after the others, and ends by itself.
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                child.kill()

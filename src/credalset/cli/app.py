@@ -6,39 +6,34 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from credalset._version import __version__
-from credalset.cli import ENDED, INTERRUPTED
-from credalset.cli.calibrate import calibrate
-from credalset.cli.check import check, report
-from credalset.cli.demo import demo
-from credalset.cli.fit import fit
-from credalset.cli.plan import plan
-from credalset.cli.predict import predict
-from credalset.cli.shared import note, say
-from credalset.cli.votes import agree, import_votes
+from credalset.cli.codes import CLUSTER_FAILED, ENDED, INTERRUPTED, WRONG_USE
+from credalset.cli.words import note, say
 from credalset.exceptions import ClusterError, CredalSetWarning
 
-WRONG_USE, CLUSTER_FAILED = 2, 3
-# of click, or of the copy of it in newer releases of typer
+#: commands in the order of the help, with the module and the name of the function. A command's
+#: module is imported when it is asked for, so that no command waits for what others need.
+COMMANDS = {
+    "import": ("credalset.cli.votes", "import_votes"),
+    "agree": ("credalset.cli.votes", "agree"),
+    "fit": ("credalset.cli.fit", "fit"),
+    "calibrate": ("credalset.cli.calibrate", "calibrate"),
+    "predict": ("credalset.cli.predict", "predict"),
+    "check": ("credalset.cli.check", "check"),
+    "report": ("credalset.cli.check", "report"),
+    "plan": ("credalset.cli.plan", "plan"),
+    "demo": ("credalset.cli.demo", "demo"),
+}
+# The exception of click, or of the copy of it in newer releases of typer.
 ClickException: Any = next(
     each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
 )
-
-app = typer.Typer(
-    name="credalset",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-)
-app.command("import")(import_votes)
-for _command in (agree, fit, calibrate, predict, check, report, plan, demo):
-    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,7 +42,22 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the program with some of its commands."""
+    app = typer.Typer(
+        name="credalset",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=True,
+    )
+    app.callback()(_options)
+    for name in names:
+        module, function = COMMANDS[name]
+        app.command(name)(getattr(import_module(module), function))
+    return app
+
+
 def _options(
     version: Annotated[
         bool,
@@ -68,7 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", CredalSetWarning)
         warnings.showwarning = _notes()
         try:
-            code = int(app(arguments, prog_name="credalset", standalone_mode=False) or 0)
+            given = sys.argv[1:] if arguments is None else list(arguments)
+            # One command, unless something else is asked for, such as the help.
+            asked = given[:1] if given and given[0] in COMMANDS else list(COMMANDS)
+            app = make_app(asked)
+            code = int(app(given, prog_name="credalset", standalone_mode=False) or 0)
             return _fail(ENDED, code) if code == INTERRUPTED else code
         except ClickException as error:
             error.show()

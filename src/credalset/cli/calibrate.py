@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Argument, Option
@@ -10,9 +10,7 @@ from typer import Argument, Option
 from credalset.calibration import conformalize
 from credalset.calibration.thresholds import named_noises
 from credalset.cli import shared
-
-if TYPE_CHECKING:
-    from credalset.crowd import CrowdCalibration
+from credalset.crowd import CrowdCalibration, DirichletCrowd, VotingPolicy
 
 FIT_SIZE = 0.3  # share of the items that fit the crowd model; the others calibrate
 
@@ -60,10 +58,11 @@ def calibrate(
         raise ValueError(
             "--max-votes, --futility and --initial-votes belong to a policy: give --lead too."
         )
-    reading = shared.Reading(
-        predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict
+    extra = {"groups": groups, "weights": weights}
+    source = shared.TableSource(predictions, id, columns, extra, logits, strict)
+    pair = shared.read_training(
+        source, votes, features=False, hold_out=hold_out, random_state=random_state
     )
-    pair = shared.read_pair(reading, votes, hold_out=hold_out, random_state=random_state)
     calibration: Any
     if in_hand is None and lead is None:
         calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
@@ -88,26 +87,19 @@ def calibrate_in_hand(
     random_state: int,
 ) -> CrowdCalibration:
     """Fit a crowd model to some items and calibrate votes in hand, or a policy, on the others."""
-    from credalset.crowd import (
-        DirichletCrowd,
-        VotingPolicy,
-    )  # imports scikit-learn, which other commands do not need
-
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     some, others = np.split(order, [int(FIT_SIZE * len(order))])
     if method == "imputed":  # approximate, so it needs no other items
         some = others = np.arange(len(order))
-    crowd = DirichletCrowd(random_state=random_state).fit(pair.inputs.iloc[some], pair.votes[some])
-    groups = pair.extra.get("groups")
-    items = (pair.inputs.iloc[others], pair.votes[others], score)
-    options: dict[str, Any] = {
-        "groups": None if groups is None else groups[others],
-        "random_state": random_state,
-    }
-    if policy is not None:
-        if in_hand is not None:
-            raise ValueError(
-                "--lead calibrates a policy as a whole and cannot be combined with --in-hand."
-            )
-        return VotingPolicy(crowd, **policy).conformalize(*items, **options)
-    return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)
+    fitted = pair.take(some)
+    crowd = DirichletCrowd(random_state=random_state).fit(fitted.inputs, fitted.votes)
+    rest = pair.take(others)
+    items = (rest.inputs, rest.votes, score)
+    options: dict[str, Any] = {"groups": rest.extra.get("groups"), "random_state": random_state}
+    if policy is None:
+        return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)
+    if in_hand is not None:
+        raise ValueError(
+            "--lead calibrates a policy as a whole and cannot be combined with --in-hand."
+        )
+    return VotingPolicy(crowd, **policy).conformalize(*items, **options)

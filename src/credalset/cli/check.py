@@ -8,10 +8,9 @@ import typer
 from typer import Option
 
 from credalset.cli import shared
+from credalset.cli.codes import CHECK_FAILED
 from credalset.evaluation import evaluate
 from credalset.reporting import report as write_report
-
-CHECK_FAILED = 1
 
 
 def check(
@@ -35,10 +34,9 @@ def check(
     too low, or if no other items are left.
     """
     model = shared.load_model(calibration, trusted)
-    reading = shared.Reading(
-        predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict
-    )
-    pair = shared.read_pair(reading, votes, model, votes_in_hand=votes_in_hand)
+    extra = {"groups": groups, "weights": weights}
+    source = shared.TableSource(predictions, id, columns, extra, logits, strict)
+    pair = shared.read_held_out(source, votes, model, votes_in_hand)
     result = evaluate(
         model, pair.inputs, pair.votes, shared.split_numbers(alpha, "alpha"), **pair.extra
     )
@@ -80,19 +78,14 @@ def report(
     shared.check_output(out, overwrite)
     model = shared.load_model(calibration, trusted)
     extra = {"groups": groups, "weights": weights, "texts": texts}
-    pair = shared.read_pair(
-        shared.Reading(predictions, id, columns, extra, logits, strict),
-        votes,
-        model,
-        votes_in_hand=votes_in_hand,
-    )
+    source = shared.TableSource(predictions, id, columns, extra, logits, strict)
+    pair = shared.read_held_out(source, votes, model, votes_in_hand)
     options = {"alpha": alpha, "items": pair.items, "_command": shared.command_line(), **pair.extra}
     if groups is not None:
         import pandas as pd
 
-        options["groups"] = pd.Series(
-            pair.extra["groups"], pair.items, name=groups
-        )  # the page shows the name
+        # The page shows the name.
+        options["groups"] = pd.Series(pair.extra["groups"], pair.items, name=groups)
     options |= {} if title is None else {"title": title}
     made = write_report(model, pair.inputs, pair.votes, out, **options)
     shared.say(f"{made.verdict.sentence}\nWrote {out}")

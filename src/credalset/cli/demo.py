@@ -16,8 +16,11 @@ from typer import Option
 
 from credalset._display import table_text
 from credalset._files import staged
+from credalset.cli.app import main
 from credalset.cli.shared import Seed
+from credalset.crowd import VotingPolicy
 from credalset.datasets import Messages, make_messages
+from credalset.io.store import load
 
 PARTS = ("train", "panel", "new")
 FEW, MANY = 5, 30  # votes per message for training, and on the panel
@@ -125,8 +128,6 @@ def _run(say: Console, *words: str) -> str:
 
     What it says is shown, except notes and file names.
     """
-    from credalset.cli.app import main
-
     say.print(f"$ credalset {shlex.join(words)}", style="cyan")
     said = io.StringIO()
     printed = io.StringIO()
@@ -172,15 +173,13 @@ def _compare(say: Console, data: Messages) -> None:
     """Show how many votes a policy saves against asking every item equally often."""
     import pandas as pd
 
-    import credalset as cs
-
-    loaded: Any = cs.load("calibration")
+    loaded: Any = load("calibration")
     classes = list(loaded.classes)
     predictions = pd.read_csv("new-predicted.csv", index_col="task")[
         [f"prediction_{name}" for name in classes]
     ]
     counts = pd.DataFrame(data.counts, data.items, data.classes).loc[predictions.index, classes]
-    policy = cs.VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
+    policy = VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
     rows = policy.compare(predictions.set_axis(classes, axis=1), counts, IN_HAND)
     lines = [
         [row["policy"], *(f"{row[name]:.2f}" for name in ("votes", "width", "decided"))]

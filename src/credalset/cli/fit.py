@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
+from credalset import predictors
 from credalset._display import progress
+from credalset.classifier import ConformalCredalClassifier
 from credalset.cli import shared
 
 #: networks by their names on the command line, with their default scores
@@ -38,15 +40,11 @@ def fit(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
-    from credalset.classifier import (
-        ConformalCredalClassifier,
-    )  # imports scikit-learn, which other commands do not need
-
     shared.check_output(out, overwrite, folder=True)
     estimator, suited = make_learner(learner, random_state)
-    reading = shared.Reading(features, id, columns, {"groups": groups}, strict=strict)
-    pair = shared.read_pair(
-        reading, votes, features=True, hold_out=hold_out, random_state=random_state
+    source = shared.TableSource(features, id, columns, {"groups": groups}, strict=strict)
+    pair = shared.read_training(
+        source, votes, features=True, hold_out=hold_out, random_state=random_state
     )
     if pair.inputs.ndim == 1:
         shared.note(f"{pair.inputs.name!r} holds texts, which become TF-IDF weights.")
@@ -54,10 +52,11 @@ def fit(
     clf = ConformalCredalClassifier(estimator, score or suited)
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     aside, train = np.split(order, [round(calibration_size * len(order))])
-    options = {role: column[aside] for role, column in pair.extra.items()}
+    training = pair.take(train)
+    calibrating = pair.take(aside)
     with progress(f"Training {learner} on {len(train)} items", None):
-        clf.fit(pair.inputs.iloc[train], pair.votes[train])
-    clf.conformalize(pair.inputs.iloc[aside], pair.votes[aside], **options)
+        clf.fit(training.inputs, training.votes)
+    clf.conformalize(calibrating.inputs, calibrating.votes, **calibrating.extra)
     clf.save(out)
     shared.say(f"{clf.calibration_!r}\nWrote {out}")
 
@@ -68,8 +67,6 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils import all_estimators
-
-    from credalset import predictors
 
     if name in NETWORKS:
         network, score = NETWORKS[name]

@@ -7,11 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
+from credalset._display import plural
 from credalset.cli import shared
-from credalset.io.match import match
-from credalset.io.tables import read_votes, table_writer
+from credalset.crowd import VotingPolicy
+from credalset.io.items import select_voted
+from credalset.io.scorer import as_calibrated_votes
+from credalset.io.tables import table_writer
 from credalset.votes import Annotations
-from credalset.votes.names import plural
+from credalset.votes.files import read_vote_table
 
 
 def plan(
@@ -43,8 +46,6 @@ def plan(
     for each item of the list, add the votes to the file, and plan again. Items that are not on the
     list need no vote.
     """
-    from credalset.crowd import VotingPolicy
-
     shared.check_output(out, overwrite)
     loaded = shared.load_model(calibration)
     shared.check_in_hand(loaded, calibration)
@@ -56,17 +57,19 @@ def plan(
             f"{calibration} has its own policy. Leave out --lead and the options that belong to it."
         )
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
-    table = shared.Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
+    source = shared.TableSource(predictions, id, columns, {"texts": texts}, logits, strict)
+    table = source.inputs_of(loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
     )
-    if votes_in_hand is not None:
-        matched = match(table, read_votes(votes_in_hand), keep_unvoted=True)
-        table = matched.table
-        found = matched.votes
-    for sentence in [shared.NO_VOTES] if votes_in_hand is None else matched.notes:
-        shared.note(sentence)
-    forecast = policy.forecast(table.features(), found, random_state=random_state)
+    if votes_in_hand is None:
+        shared.note(shared.NO_VOTES)
+    else:
+        given = as_calibrated_votes(read_vote_table(votes_in_hand), loaded)
+        for sentence in select_voted(table, given, keep=True).notes:
+            shared.note(sentence)
+        found = given.reorder(table.names or ()).align(table.items)
+    forecast = policy.forecast(table.frame(), found, random_state=random_state)
     asked = np.flatnonzero(forecast.to_ask)
     asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
     _write_tasks(out, table, found, forecast, asked)
@@ -96,5 +99,5 @@ def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: 
             "Rename it."
         )
     batch = pa.RecordBatch.from_pydict({table.id: [table.items[row] for row in rows]} | columns)
-    with table_writer(out, batch.schema) as write:
+    with table_writer(out, batch.schema, for_spreadsheets=True) as write:
         write(batch)

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from credalset._display import progress
+from credalset._display import plural, progress
 from credalset.calibration.base import as_level
 from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
-from credalset.io.match import find_id, with_votes
+from credalset.io.items import find_id, with_votes
 from credalset.io.scorer import DEFAULT_ASK, Scorer
-from credalset.io.tables import read_table, read_votes, table_writer
+from credalset.io.tables import read_table, table_writer
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
-from credalset.votes.names import plural
+from credalset.votes.files import read_vote_table
 
 VOTES = "votes"  # column with the counts of the votes in hand
 
@@ -63,7 +63,7 @@ def predict(
     model = shared.load_model(calibration, trusted)
     if votes_in_hand is not None:
         shared.check_in_hand(model, calibration)
-    elif hasattr(model, "crowd"):
+    elif shared.uses_votes(model):
         shared.note(shared.NO_VOTES)
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
@@ -94,7 +94,7 @@ def predict(
             )
         shared.check_output(out, overwrite)
         n_rows = _score_file(
-            scorer, new, out, None if votes_in_hand is None else read_votes(votes_in_hand)
+            scorer, new, out, None if votes_in_hand is None else read_vote_table(votes_in_hand)
         )
         shared.say(f"Wrote {plural(n_rows, 'row')} to {'standard output' if out == '-' else out}")
         return

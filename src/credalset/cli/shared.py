@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from typer import Argument, Option
 
-from credalset.evaluation.verdict import names_used
-from credalset.io.match import ItemTable, match, read_items
-from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
+from credalset._batch import name_array
+from credalset._display import plural
+from credalset.calibration.base import Predictor
+from credalset.cli.words import note as note
+from credalset.cli.words import say as say
+from credalset.cli.words import visible as visible
+from credalset.io.items import (
+    ItemTable,
+    Select,
+    read_items,
+    select_features,
+    select_predictions,
+    select_voted,
+)
+from credalset.io.scorer import as_calibrated, as_calibrated_votes, selector
 from credalset.io.store import load
-from credalset.io.tables import read_votes
 from credalset.votes import Annotations
-from credalset.votes.names import plural
+from credalset.votes.files import read_vote_table
 
 SCHEMA_VERSION = 2
 #: with line separators and marks of text direction
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 VotesFile = Annotated[str, Argument(help="Votes, as import writes them: task, worker, label.")]
 Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]
@@ -68,24 +76,7 @@ Seed = Annotated[int, Option("--random-state", min=0, help="Seed of the random n
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 
-def visible(text: Any) -> str:
-    """Return a text with control characters escaped; names in files cannot control the terminal."""
-    return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
-
-
-def say(text: str) -> None:
-    """Print words to standard error, so that data can be piped."""
-    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(
-        visible(text)
-    )
-
-
 NO_VOTES = "there is no --votes-in-hand: all items count as items without votes."
-
-
-def note(sentence: str) -> None:
-    """Print a note to standard error."""
-    say(f"note: {sentence}")
 
 
 def print_json(kind: str, **values: Any) -> None:
@@ -155,23 +146,28 @@ def load_model(path: str, trusted: str | None = None) -> Any:
     if not Path(path).is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that calibrate or fit wrote.")
     model = load(path, trusted=split(trusted))
-    if not hasattr(model, "predict_set"):
+    if not isinstance(model, Predictor):
         what = f"{path} holds a {type(model).__name__}, which predicts no sets"
         raise ValueError(f"{what}. Give the folder that calibrate or fit wrote.")
     return model
 
 
+def uses_votes(model: Any) -> bool:
+    """Tell whether the sets of a model use votes in hand."""
+    return "votes" in model.calibration.supports
+
+
 def check_in_hand(model: Any, path: str) -> None:
     """Refuse a model that was calibrated without votes in hand."""
-    if not hasattr(model, "crowd"):
+    if not uses_votes(model):
         raise ValueError(
             f"{path} was calibrated without votes in hand. Calibrate it with --in-hand or --lead."
         )
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a table of predictions or features is read.
+class TableSource:
+    """A table of predictions or features, and how it is read.
 
     Attributes
     ----------
@@ -192,21 +188,27 @@ class Reading:
     logits: bool = False
     strict: bool = False
 
-    def items(self, model: Any = None, *, features: bool = False) -> ItemTable:
-        """Read the table: features to train on, what a model reads, or predictions."""
-        texts: bool | str | None = None if features else False
+    def predictions(self) -> ItemTable:
+        """Read predictions, one column per class."""
         columns = split(self.columns) or None
-        classes = None
-        if model is not None and is_calibration(model):
-            classes = calibration_of(model).classes
-        elif model is not None:
-            texts = reads_texts(model)
-            known = getattr(model, "feature_names_in_", None)
-            columns = columns or (None if known is None else [str(name) for name in known])
+        return self._read(lambda schema, taken: select_predictions(schema, taken, columns))
+
+    def features(self) -> ItemTable:
+        """Read features, or the only column of texts, to train on."""
+        columns = split(self.columns) or None
+        return self._read(lambda schema, taken: select_features(schema, taken, columns))
+
+    def inputs_of(self, model: Any) -> ItemTable:
+        """Read what a calibration or classifier predicts from."""
+        table = self._read(selector(model, split(self.columns) or None))
+        if model.reads == "predictions" and table.names is not None and model.classes is not None:
+            return replace(table, names=tuple(model.classes))  # which need not be texts
+        return table
+
+    def _read(self, select: Select) -> ItemTable:
         extra = {role: column for role, column in (self.extra or {}).items() if column is not None}
-        options: dict[str, Any] = {"logits": self.logits, "strict": self.strict, "texts": texts}
         return read_items(
-            self.path, id=self.id, columns=columns, extra=extra, classes=classes, **options
+            self.path, select, id=self.id, logits=self.logits, extra=extra, strict=self.strict
         )
 
 
@@ -219,75 +221,98 @@ class Pair:
     items: tuple[str, ...]
     extra: dict[str, Any]
 
+    def take(self, rows: Any) -> Pair:
+        """Return some of the items."""
+        items = tuple(self.items[row] for row in rows)
+        extra = {role: column[rows] for role, column in self.extra.items()}
+        return Pair(self.inputs.iloc[rows], self.votes.align(items), items, extra)
 
-def read_pair(
-    reading: Reading,
-    votes: str,
-    model: Any = None,
-    *,
-    features: bool = False,
-    votes_in_hand: str | None = None,
-    hold_out: float = 0.0,
-    random_state: int = 0,
+
+def read_training(
+    source: TableSource, votes: str, *, features: bool, hold_out: float, random_state: int
 ) -> Pair:
-    """Read predictions and votes, match them by name, and note what was left out.
-
-    Items that trained or calibrated the model are left out unless there are no others; of items
-    that are to do so, a random share is held out.
-    """
-    by_class = is_calibration(model) if model is not None else not features
-    found = read_votes(votes)
-    matched = match(reading.items(model, features=features), found, by_class=by_class)
-    for sentence in matched.notes:
-        note(sentence)
-    n = len(matched.table)
-    used = set[str]().union(*names_used(model).values())
-    rows = np.flatnonzero([item not in used for item in matched.table.items])
+    """Read items that are to train or calibrate; a random share is held out."""
+    found = read_vote_table(votes)
+    voted = select_voted(source.features() if features else source.predictions(), found)
+    _note_all(voted.notes)
+    table = voted.table
+    n = len(table)
     if hold_out:
-        rows = np.sort(np.random.default_rng(random_state).permutation(n)[round(hold_out * n) :])
+        order = np.random.default_rng(random_state).permutation(n)
+        rows = np.sort(order[round(hold_out * n) :])
         if not len(rows):
             raise ValueError(
                 f"hold_out is {hold_out:g}, which leaves none of {n} items to calibrate on."
             )
         note(f"{n - len(rows)} of {n} items are held out for check and report.")
-    elif 0 < len(rows) < n:
-        note(
-            f"{plural(n - len(rows), 'item')} used for training or calibration left out; "
-            f"{len(rows)} others remain."
-        )
-    rows = rows if len(rows) else np.arange(n)
-    table = matched.table.take(rows)
-    kept = matched.votes[rows]
+        table = table.take(rows)
+    return Pair(table.frame(), found.align(table.items), table.items, dict(table.extra))
+
+
+def read_held_out(
+    source: TableSource, votes: str, model: Any, votes_in_hand: str | None = None
+) -> Pair:
+    """Read items that test a model, with the votes in hand if its sets use them.
+
+    Items that trained or calibrated the model are left out unless there are no others.
+    """
+    found = as_calibrated_votes(read_vote_table(votes), model.calibration)
+    voted = select_voted(source.inputs_of(model), found)
+    _note_all(voted.notes)
+    table = _without_used(voted.table, model)
     extra = dict[str, Any](table.extra)
-    if "groups" in extra and model is not None:
-        extra["groups"] = np.array(
-            as_calibrated(extra["groups"], calibration_of(model)), dtype=object
-        )
+    if "groups" in extra:
+        extra["groups"] = name_array(as_calibrated(extra["groups"], model.calibration))
     if votes_in_hand is not None:
-        so_far = read_votes(votes_in_hand)
-        if so_far.workers and found.workers:
-            pairs = (
-                set(zip(each.table["task"], each.table["worker"], strict=True))
-                for each in (so_far, found)
-            )
-            if twice := set.intersection(*pairs):
-                raise ValueError(
-                    f"{votes} holds {len(twice)} of the votes in hand. Remove them from it."
-                )
-        extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
-    elif (policy := getattr(model, "policy", None)) is not None:
-        note(
-            "without votes in hand, the policy is replayed: it uses some votes on each "
-            "item, others test its sets."
-        )
-        replay = policy.replay(table.features(), kept)
-        table = table.take(replay.rows)
-        extra = {role: values[replay.rows] for role, values in extra.items()}
-        names: Any = {"classes": policy.crowd.classes_, "items": table.items}
-        kept, extra["votes_in_hand"] = (
-            Annotations.from_counts(votes, **names) for votes in (replay.held_back, replay.votes)
-        )
-    return Pair(table.features(), kept, table.items, extra)
+        so_far = as_calibrated_votes(read_vote_table(votes_in_hand), model.calibration)
+        _refuse_shared(so_far, found, votes)
+        select_voted(table, so_far, keep=True)  # an error if no item is in both
+        extra["votes_in_hand"] = so_far
+        return Pair(table.frame(), found, table.items, extra)
+    return _hold_back(Pair(table.frame(), found, table.items, extra), model)
+
+
+def _without_used(table: ItemTable, model: Any) -> ItemTable:
+    """Leave out items that trained or calibrated the model, unless there are no others."""
+    used = set[str]().union(*model._used().values())
+    rows = np.flatnonzero([item not in used for item in table.items])
+    if 0 < len(rows) < len(table):
+        left_out = plural(len(table) - len(rows), "item")
+        note(f"{left_out} used for training or calibration left out; {len(rows)} others remain.")
+        return table.take(rows)
+    return table
+
+
+def _refuse_shared(so_far: Annotations, later: Annotations, path: str) -> None:
+    if not (so_far.workers and later.workers):
+        return
+    pairs = [
+        set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, later)
+    ]
+    twice = pairs[0] & pairs[1]
+    if twice:
+        raise ValueError(f"{path} holds {len(twice)} of the votes in hand. Remove them from it.")
+
+
+def _hold_back(pair: Pair, model: Any) -> Pair:
+    """Divide the votes for a policy, which needs votes in hand to be tested."""
+    divided = model.calibration._hold_back(pair.inputs, pair.votes)
+    if divided is None:
+        return pair
+    note(
+        "without votes in hand, the policy is replayed: it uses some votes on each item, others "
+        "test its sets."
+    )
+    rows, used, later = divided
+    kept = pair.take(rows)
+    names: Any = {"classes": model.calibration.classes, "items": kept.items}
+    kept.extra["votes_in_hand"] = Annotations.from_counts(used, **names)
+    return replace(kept, votes=Annotations.from_counts(later, **names))
+
+
+def _note_all(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        note(sentence)
 
 
 def command_line() -> str:

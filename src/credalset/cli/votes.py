@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
+from credalset._display import join_names, plural
 from credalset._validation import check_choice
 from credalset.cli import shared
-from credalset.exceptions import CredalSetWarning
-from credalset.io.tables import read_votes, write_smoothed, write_votes
+from credalset.exceptions import CredalSetWarning, need
+from credalset.io.tables import read_table, with_decimal_points, write_table
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
-from credalset.votes.names import join_names, plural
+from credalset.votes.files import read_vote_table, write_smoothed, write_vote_table
+from credalset.votes.tables import find_usual
+
+__all__ = ["agree", "import_table", "import_votes", "read_pairs"]
+
+TABLE = "table"  # the kind of predictions and features
 
 
 def agree(
@@ -27,7 +33,7 @@ def agree(
     as_json: shared.Json = False,
 ) -> None:
     """Measure how much annotators agree."""
-    agreement = read_votes(votes).agreement(
+    agreement = read_vote_table(votes).agreement(
         level=level, n_resamples=n_resamples, random_state=random_state
     )
     if as_json:
@@ -37,18 +43,24 @@ def agree(
 
 
 def import_votes(
-    export: Annotated[
-        str, Argument(help="Export or table of votes: a file, folder, pattern or archive.")
-    ],
+    export: Annotated[str, Argument(help="Export or table: a file, folder, pattern or archive.")],
     out: Annotated[
         str, Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")
     ],
     kind: Annotated[
-        str | None, Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")
+        str | None,
+        Option(
+            help=f"Format, if it is not recognised: {', '.join(KINDS)}; or {TABLE}, for "
+            "predictions and features."
+        ),
     ] = None,
     task: Annotated[str | None, Option(help="Column or field that names the items.")] = None,
     worker: Annotated[
-        str | None, Option(help="Column with the annotators; if wide, all their columns: a,b,c.")
+        str | None,
+        Option(
+            help="Column with the annotators, '' if there is none; if wide, all their columns: "
+            "a,b,c."
+        ),
     ] = None,
     label: Annotated[
         str | None, Option(help="Column with the labels, or the question of an export.")
@@ -80,45 +92,70 @@ def import_votes(
     ] = "votes",
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Turn an annotation export into one long table of votes.
+    """Turn an annotation export into one long table of votes, or another table into a clean one.
 
     The other commands read the table that it writes. It says how many votes were dropped, renamed
     or overruled. Check the classes that it prints: spellings of one label are merged with --tidy or
-    --rename.
+    --rename. With --kind table, predictions or features in another encoding, with another
+    delimiter or with decimal commas become a table in UTF-8 with commas and decimal points.
     """
-    shared.check_output(out, overwrite)
-    workers = shared.split(worker) or None if kind == "wide" else worker
-    with warnings.catch_warnings(
-        action="ignore", category=CredalSetWarning
-    ):  # the notes say what this would
-        votes = Annotations.read(
-            export,
-            kind,
-            tidy=tidy,
-            unknown=unknown,
-            empty=shared.split(empty),
-            rename=read_pairs(rename),
-            task=task,
-            worker=workers,
-            label=label,
-            time=time,
-            dayfirst=dayfirst,
-            scale=shared.split(scale) or None,
-            classes=shared.split(classes) or None,
-            encoding=encoding,
-            delimiter=delimiter,
-        )
     check_choice(values, "values", ("votes", "smoothed"))
-    (write_votes if values == "votes" else write_smoothed)(votes, out)
+    shared.check_output(out, overwrite)
+    about_votes: dict[str, Any] = {
+        "worker": worker,
+        "label": label,
+        "time": time,
+        "dayfirst": dayfirst,
+        "scale": shared.split(scale) or None,
+        "classes": shared.split(classes) or None,
+        "unknown": unknown,
+        "rename": read_pairs(rename),
+        "tidy": tidy,
+        "empty": shared.split(empty),
+    }
+    if kind == TABLE:
+        defaults = {"unknown": "error", "tidy": False, "empty": []}
+        odd = [name for name, value in about_votes.items() if value != defaults.get(name)]
+        if odd or values != "votes":
+            name = (odd or ["values"])[0]
+            raise ValueError(f"--{name} is about votes, but --kind is {TABLE}. Leave one out.")
+        import_table(export, out, task, encoding, delimiter)
+        return
+    if kind == "wide":
+        about_votes["worker"] = shared.split(worker) or None
+    # The notes of the votes say what warnings would.
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
+        votes = Annotations.read(
+            export, kind, task=task, encoding=encoding, delimiter=delimiter, **about_votes
+        )
+    if values == "votes":
+        write_vote_table(votes, out)
+        wrote = plural(int(votes.n_votes.sum()), "vote")
+    else:
+        write_smoothed(votes, out)
+        wrote = plural(len(votes), "item")
     for sentence in votes.notes:
         shared.note(f"{sentence}.")
     first = join_names(votes.items or range(len(votes)), 3)
-    wrote = (
-        plural(int(votes.n_votes.sum()), "vote")
-        if values == "votes"
-        else plural(len(votes), "item")
-    )
     shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {wrote} to {out}")
+
+
+def import_table(
+    path: str, out: str, id: str | None, encoding: str | None, delimiter: str | None
+) -> None:
+    """Write a clean copy of a table of predictions or features."""
+    stream = read_table(path, encoding=encoding, delimiter=delimiter, whole=True)
+    whole = need("pyarrow").Table.from_batches(list(stream.batches), stream.schema)
+    if id is not None and id not in whole.schema.names:
+        has = join_names(whole.schema.names, 12)
+        raise ValueError(f"--task names the column {id!r}, but {path} has {has}.")
+    items = find_usual(whole.schema.names, "task") if id is None else id
+    table, changed = with_decimal_points(whole, items)
+    write_table(table, out)
+    if changed:
+        shared.note(f"decimal commas became points in {join_names(changed)}.")
+    names = join_names(table.schema.names, 12)
+    shared.say(f"{path}, read as a table: {names}\nWrote {plural(len(table), 'row')} to {out}")
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from credalset._typing import FloatArray, IntArray
-from credalset.crowd.estimator import Voted, draw_one, draw_votes
+from credalset.crowd.base import VotedItems
+from credalset.crowd.drawing import draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior
 
@@ -81,7 +82,7 @@ class CrowdCheck:
 
 
 def check_crowd(
-    law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.random.Generator
+    law: CrowdLaw, voted: VotedItems, n_simulations: int, generator: np.random.Generator
 ) -> CrowdCheck:
     """Hide up to two votes of each item, keep some of the others in hand, and compare."""
     voted = voted[voted.n_votes > 0]

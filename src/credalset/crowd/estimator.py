@@ -1,220 +1,31 @@
-"""The Dirichlet crowd: a crowd's label distribution from a prediction and a few votes."""
+"""The Dirichlet crowd: the label distribution of a crowd, from a prediction and a few votes."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
-from credalset._validation import (
-    as_counts,
-    as_distributions,
-    as_generator,
-    as_positive_int,
-    check_choice,
-)
+from credalset._batch import Names
+from credalset._typing import FloatArray, RandomState
+from credalset._validation import as_generator, as_positive_int, check_choice
+from credalset.crowd.base import Crowd, VotedItems, enough_votes, read_voted
+from credalset.crowd.check import CrowdCheck, check_crowd
+from credalset.crowd.drawing import draw_votes
 from credalset.crowd.fitting import fit_law, largest_fit
+from credalset.crowd.in_hand import CrowdCalibration, calibrate_in_hand, impute
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
-from credalset.exceptions import warn
 from credalset.scores import get_score
-from credalset.votes import Annotations, names
-from credalset.votes.names import Names
 
-
-class Saved:
-    """Gives a class the method ``save``."""
-
-    def save(self, path: str | Path) -> None:
-        """Save the object to a folder (JSON and ``.npz``, no pickle); `credalset.load` reads it.
-
-        Parameters
-        ----------
-        path : str or Path
-            Folder to write; an object that was saved there before is replaced.
-        """
-        from credalset.io.store import save
-
-        save(self, path)
-
-
-@dataclass(frozen=True, eq=False)
-class Voted:
-    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) if known.
-
-    The scale of ordinal votes holds the position of each class, in column order.
-    """
-
-    prediction: FloatArray
-    counts: FloatArray
-    items: Names | None
-    classes: Names | None
-    groups: AnyArray | None = None
-    scale: tuple[float, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.prediction)
-
-    def __getitem__(self, rows: Any) -> Voted:
-        groups = None if self.groups is None else self.groups[rows]
-        items = names.take_names(self.items, rows)
-        return replace(
-            self,
-            prediction=self.prediction[rows],
-            counts=self.counts[rows],
-            items=items,
-            groups=groups,
-        )
-
-    def grouped(self, groups: Any) -> Voted:
-        """Return the items with the group of each, put into their order."""
-        if groups is None:
-            return self
-        keys = np.asarray(names.per_item(groups, self.items, "groups", "predictions"))
-        if keys.shape != (len(self),):
-            raise ValueError(
-                f"groups must hold one key per item ({len(self)}), but has shape {keys.shape}."
-            )
-        return replace(self, groups=keys)
-
-    @property
-    def n_votes(self) -> IntArray:
-        """Number of votes on each item."""
-        return self.counts.sum(axis=1).astype(np.int64)
-
-
-def read_voted(
-    predictions: Any,
-    votes: Any,
-    classes: Names | None = None,
-    n_classes: int | None = None,
-    *,
-    needed: bool = False,
-) -> Voted:
-    """Return valid predictions and counts; votes on further items are not used.
-
-    Parameters
-    ----------
-    predictions : array or data frame of shape (N, K)
-        Predicted distributions.
-    votes : array or data frame of shape (N, K), Annotations or None
-        Votes per item and class; rows may be empty. None: no votes at all.
-    classes, n_classes
-        Names and number of the classes, if they are known. By default the columns of the
-        predictions, in the order of the scale of the votes.
-    needed : bool
-        Whether votes must name every predicted item; if not, items that they do not name have zero
-        counts.
-    """
-    own = names.class_names(votes, "votes")
-    scale = votes.scale if isinstance(votes, Annotations) else None
-    levels = dict(zip(own or (), scale or (), strict=False))
-    if classes is None:
-        classes = names.class_names(predictions, "predictions")
-        if classes is not None and set(classes) == set(levels):
-            classes = tuple(sorted(classes, key=levels.__getitem__))
-    ordered = names.order_columns(predictions, classes, "predictions", "the crowd")
-    prediction = as_distributions(ordered, "predictions", n_classes=n_classes)
-    items = names.item_names(predictions)
-    if votes is None:
-        return Voted(prediction, np.zeros_like(prediction), items, classes)
-    if not getattr(votes, "has_counts", True):
-        raise ValueError(
-            "votes holds distributions, which do not show the number of votes. Pass counts "
-            "per class."
-        )
-    counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
-    named = names.item_names(votes)
-    if items is None:
-        names.refuse_names(votes, "votes", "predictions")
-    counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items", needed)
-    if counts.shape != prediction.shape:
-        raise ValueError(
-            f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
-            f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, "
-            "or name the items of both."
-        )
-    classes = own if classes is None else classes
-    if levels and classes is not None:
-        scale = tuple(levels.get(name, -np.inf) for name in classes)
-    return Voted(prediction, counts, named if items is None else items, classes, scale=scale)
-
-
-def _align(
-    counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False
-) -> FloatArray:
-    """Put rows into the order of wanted names; missing rows count zero, unless all are needed."""
-    if own is None or wanted is None or own == wanted:
-        names.warn_of_numbers(
-            own if wanted is None else wanted if own is None else None, what, "votes", "predictions"
-        )
-        return counts
-    if (
-        needed
-        and (rows := names.match_names(own, wanted, what, "votes", "predictions")) is not None
-    ):
-        return np.asarray(counts[rows])
-    position = {name: row for row, name in enumerate(wanted)}
-    unknown = [
-        name for name, row in zip(own, counts, strict=True) if name not in position and row.any()
-    ]
-    if unknown and (what == "classes" or position.keys().isdisjoint(own)):
-        raise ValueError(
-            f"votes names the {what} {names.join_names(unknown, 3)}, but predictions has none of "
-            f"them. Give both the same {what}."
-        )
-    if len(position) < len(wanted) or len(set(own)) < len(own):
-        raise ValueError(
-            f"predictions or votes name one of the {what} twice. Give each a name of its own."
-        )
-    found = np.zeros((len(wanted), counts.shape[1]))
-    known = [row for row, name in enumerate(own) if name in position]
-    found[[position[own[row]] for row in known]] = counts[known]
-    return found
-
-
-def draw_votes(
-    counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator
-) -> dict[int, FloatArray]:
-    """Draw votes of each item without replacement; return the first h of the draw for each h.
-
-    All votes are drawn of an item that has fewer.
-    """
-    left = counts.copy()
-    drawn = np.zeros_like(counts)
-    found = {}
-    for step in range(max(numbers) + 1):
-        if step in numbers:
-            found[step] = drawn.copy()
-        rows = np.flatnonzero(left.sum(axis=1) > 0)
-        chosen = draw_one(left[rows], generator.random(len(left))[rows])
-        drawn[rows, chosen] += 1
-        left[rows, chosen] -= 1
-    return found
-
-
-def draw_one(counts: FloatArray, uniform: FloatArray) -> IntArray:
-    """Draw one vote of each item by a uniform number of its own, as the class's position, (N,)."""
-    number = np.floor(uniform * counts.sum(axis=1))
-    return (np.cumsum(counts, axis=1) <= number[:, None]).sum(axis=1)
-
-
-if TYPE_CHECKING:
-    from credalset.crowd.check import CrowdCheck
-    from credalset.crowd.in_hand import CrowdCalibration
-
-HELD_BACK = 10  # votes on a panel item that are never in hand, unless min_votes is given
 MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus is not tried
 
 
-class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
+class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
     r"""Predict the label distribution of a crowd from a prediction and the votes in hand.
 
     The model assumes that the true distribution λ of an item with prediction p is drawn from a
@@ -271,7 +82,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     >>> calibration = crowd.conformalize(p[300:], votes[300:], score="kl", in_hand=(0, 1, 2, 3))
     >>> calibration
     CrowdCalibration: score kl, 0, 1, 2, 3 votes in hand, panel of 600 items, 3 classes
-    >>> sets = calibration.predict_set(p[:2], [[0, 0, 0], [3, 0, 0]], alpha=0.1)
+    >>> sets = calibration.predict_set(p[:2], alpha=0.1, votes=[[0, 0, 0], [3, 0, 0]])
     """
 
     def __init__(
@@ -302,26 +113,32 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         DirichletCrowd
         """
         n_around = as_positive_int(self.n_components, "n_components")
-        voted = read_voted(predictions, votes, needed=True)
-        layers = (1, 2) if voted.prediction.shape[1] <= MANY_CLASSES else (1,)
-        if self.n_consensus is not None:
-            layers = (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
+        max_iter = as_positive_int(self.max_iter, "max_iter")
+        voted = read_voted(predictions, votes)
+        n_classes = voted.batch.n_classes
         rows = np.flatnonzero(voted.n_votes > 0)
         if len(rows) == 0:
             raise ValueError("votes has no votes. Pass items with at least one vote each.")
-        size = min(len(rows), largest_fit(voted.prediction.shape[1]))
+        size = min(len(rows), largest_fit(n_classes))
         rows = as_generator(self.random_state).choice(rows, size, replace=False)
-        max_iter = as_positive_int(self.max_iter, "max_iter")
+        prediction = voted.prediction[rows]
+        counts = voted.counts[rows]
         fits = [
-            fit_law(voted.prediction[rows], voted.counts[rows], n_around, t, max_iter)
-            for t in layers
+            fit_law(prediction, counts, n_around, layers, max_iter)
+            for layers in self._layers(n_classes)
         ]
-        self.law_, _ = max(
-            fits, key=lambda fit: size * fit[1] - 0.5 * len(fit[0].theta) * np.log(size)
-        )
-        self.classes_ = voted.classes
+        # The Bayesian information criterion, as a log-likelihood minus a penalty.
+        penalty = 0.5 * np.log(size)
+        self.law_, _ = max(fits, key=lambda fit: size * fit[1] - penalty * len(fit[0].theta))
+        self.classes_ = voted.batch.classes
         self.items_ = voted.items
         return self
+
+    def _layers(self, n_classes: int) -> tuple[int, ...]:
+        """Return the numbers of components per class to try."""
+        if self.n_consensus is not None:
+            return (as_positive_int(self.n_consensus, "n_consensus", minimum=0),)
+        return (1, 2) if n_classes <= MANY_CLASSES else (1,)
 
     def predict(self, predictions: Any, votes: Any = None) -> FloatArray:
         """Predict the crowd's label distributions, (N, K): posterior means given the votes in hand.
@@ -334,7 +151,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
             Votes in hand; rows may be zero. Predicted items that are not named in the votes have no
             votes.
         """
-        voted = self.read(predictions, votes)
+        voted = self._read(predictions, votes)
         return predict_blocks(self.law_, voted.prediction, voted.counts)
 
     def posterior(self, predictions: Any, votes: Any = None) -> Posterior:
@@ -349,7 +166,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         -------
         Posterior
         """
-        voted = self.read(predictions, votes)
+        voted = self._read(predictions, votes)
         return Posterior.given(self.law_, voted.prediction, voted.counts)
 
     def check(
@@ -384,10 +201,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         CrowdCheck
             Calibration tables, ``p_value``, predicted and observed agreement; prints as a table.
         """
-        from credalset.crowd.check import check_crowd
-
         number = as_positive_int(n_simulations, "n_simulations")
-        voted = self.read(predictions, votes, needed=True)
+        voted = self._read(predictions, votes, partial=False)
         return check_crowd(self.law_, voted, number, as_generator(random_state))
 
     def conformalize(
@@ -443,43 +258,33 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
-
         check_choice(method, "method", ("panel", "imputed"))
-        voted = self.read(predictions, votes, needed=True).grouped(groups)
         chosen = get_score(score)
         numbers = _as_numbers(in_hand)
         generator = as_generator(random_state)
-        enough, least = enough_votes(voted, numbers[-1], min_votes, "in_hand", method)
-        voted = voted[enough] if method == "imputed" else self.refuse_fitted(voted[enough])
+        voted = self._read(predictions, votes, partial=False).with_groups(groups)
+        rows, least = enough_votes(voted, numbers[-1], min_votes, "in_hand", method)
+        voted = voted[rows]
+        if method == "panel":
+            self._refuse_fitted(voted)
         drawn = draw_votes(voted.counts, numbers, generator)
-        parts = []
         truth = impute(self.law_, voted, generator) if method == "imputed" else None
+        parts = []
         for h in numbers:
-            rows = voted.n_votes >= h
-            labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
-            parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels))
+            rows = np.flatnonzero(voted.n_votes >= h)
+            hand = drawn[h][rows]
+            held_back = (voted.counts[rows] - hand)[:, None, :]
+            labels = held_back if truth is None else truth[rows]
+            parts.append(calibrate_in_hand(chosen, self.law_, voted[rows], hand, labels))
+        crowd = copy.copy(self)
         return CrowdCalibration(
-            copy.copy(self), tuple(parts), numbers, method, len(voted), least, voted.items
+            crowd, tuple(parts), numbers, method, len(voted), least, voted.items
         )
 
-    def read(self, predictions: Any, votes: Any, *, needed: bool = False) -> Voted:
-        """Return valid predictions and votes over the classes of the crowd."""
+    def _read(self, predictions: Any, votes: Any, *, partial: bool = True) -> VotedItems:
         check_is_fitted(self, "law_")
-        return read_voted(
-            predictions, votes, self.classes_, len(self.law_.confusion), needed=needed
-        )
-
-    def refuse_fitted(self, voted: Voted) -> Voted:
-        """Return the items, if none has the name of an item that the crowd was fitted to."""
-        both = set(self.items_ or ()) & set(voted.items or ())
-        if both:
-            raise ValueError(
-                f"predictions has {len(both)} items that the crowd was fitted to (first: "
-                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the "
-                "crowd to others, or set method to imputed."
-            )
-        return voted
+        n_classes = len(self.law_.confusion)
+        return read_voted(predictions, votes, self.classes_, n_classes, partial=partial)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         fitted = (
@@ -506,36 +311,6 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
                 f"classes names {len(classes)} classes, but the law has {len(law.confusion)}."
             )
         return crowd
-
-
-def enough_votes(
-    voted: Voted, most: int, min_votes: int | None, name: str, method: str = "panel"
-) -> tuple[IntArray, int]:
-    """Return items with enough votes if so many may be in hand, and how many votes are enough."""
-    spare = HELD_BACK if method == "panel" else 0
-    largest = int(voted.n_votes.max(initial=0))
-    needed = (
-        most + spare
-        if min_votes is None
-        else max(as_positive_int(min_votes, "min_votes"), most + 1)
-    )
-    if largest < max(needed, 1):
-        remedy = "Collect more votes"
-        if min_votes is None and largest > spare:
-            remedy = f"Lower {name} to at most {largest - spare}"
-        remedy += ", or set method to imputed" if (name, method) == ("in_hand", "panel") else ""
-        raise ValueError(
-            f"votes has at most {largest} votes on an item, but {name} up to {most} needs "
-            f"{needed}. {remedy}."
-        )
-    least = needed if method == "panel" else 1
-    rows = np.flatnonzero(voted.n_votes >= least)
-    if len(rows) < len(voted):
-        warn(
-            f"{len(voted) - len(rows)} of {len(voted)} items have fewer than {least} votes "
-            "and were left out."
-        )
-    return rows, least
 
 
 def _as_numbers(in_hand: Any) -> tuple[int, ...]:

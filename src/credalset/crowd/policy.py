@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -15,19 +15,11 @@ from credalset import metrics
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
-from credalset.crowd.estimator import (
-    DirichletCrowd,
-    Saved,
-    Voted,
-    draw_one,
-    draw_votes,
-    enough_votes,
-)
+from credalset.crowd.base import Crowd, Policy, VotedItems, enough_votes
+from credalset.crowd.drawing import draw_one, draw_votes
+from credalset.crowd.in_hand import CrowdCalibration, calibrate_in_hand
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
-
-if TYPE_CHECKING:
-    from credalset.crowd.in_hand import CrowdCalibration
 
 Rule = Callable[[FloatArray, FloatArray], Any]
 CENTRAL = float(norm.ppf(0.95))  # of a posterior interval of 90 %
@@ -35,7 +27,7 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 
 
 @dataclass(frozen=True, eq=False)
-class VotingPolicy(Saved):
+class VotingPolicy(Policy):
     """Decide item by item whether to ask for another vote.
 
     Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time. It
@@ -84,7 +76,7 @@ class VotingPolicy(Saved):
     CrowdCalibration: score kl, voting policy, panel of 600 items, 3 classes
     """
 
-    crowd: DirichletCrowd
+    crowd: Crowd
     lead: float | None = 2.0
     width: float | None = None
     max_votes: int = 20
@@ -119,7 +111,7 @@ class VotingPolicy(Saved):
         votes : array or data frame of shape (N, K), Annotations or None
             Votes so far, None if there are none.
         """
-        voted = self.crowd.read(predictions, votes)
+        voted = self.crowd._read(predictions, votes)
         return self._ask(voted.prediction, voted.counts)
 
     def replay(
@@ -151,7 +143,7 @@ class VotingPolicy(Saved):
         Replay
             The votes that were used, the final predictions and the votes that were held back.
         """
-        voted = self.crowd.read(predictions, votes, needed=True)
+        voted = self.crowd._read(predictions, votes, partial=False)
         generator = as_generator(random_state)
         rows, _ = enough_votes(voted, self.max_votes, min_votes, "max_votes")
         panel = voted[rows]
@@ -190,14 +182,13 @@ class VotingPolicy(Saved):
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate
-
-        voted = self.crowd.read(predictions, votes, needed=True).grouped(groups)
+        voted = self.crowd._read(predictions, votes, partial=False).with_groups(groups)
         generator = as_generator(random_state)
         rows, least = enough_votes(voted, self.max_votes, min_votes, "max_votes")
-        panel = self.crowd.refuse_fitted(voted[rows])
+        panel = voted[rows]
+        self.crowd._refuse_fitted(panel)
         used = self._use(panel.prediction, panel.counts, generator)
-        part = calibrate(
+        part = calibrate_in_hand(
             get_score(score), self.crowd.law_, panel, used, (panel.counts - used)[:, None, :]
         )
         return CrowdCalibration(
@@ -233,7 +224,7 @@ class VotingPolicy(Saved):
         -------
         Forecast
         """
-        voted = self.crowd.read(predictions, votes)
+        voted = self.crowd._read(predictions, votes)
         generator = as_generator(random_state)
         level = as_probability(level, "level")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
@@ -288,9 +279,7 @@ class VotingPolicy(Saved):
             ``decided`` (share of the items) and ``coverage``. `credalset.plotting.voting` draws
             them.
         """
-        from credalset.crowd.in_hand import calibrate
-
-        voted = self.crowd.read(predictions, votes, needed=True)
+        voted = self.crowd._read(predictions, votes, partial=False)
         generator = as_generator(random_state)
         numbers = (
             [h for h in (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes]
@@ -320,7 +309,9 @@ class VotingPolicy(Saved):
             "policy": self,
         }.items():  # all get the votes of an item in the same order
             used = policy._use(voted.prediction, pool, np.random.default_rng(seed))
-            part = calibrate(chosen, law, voted[:half], used[:half], held_back[:half, None, :])
+            part = calibrate_in_hand(
+                chosen, law, voted[:half], used[:half], held_back[:half, None, :]
+            )
             sets = part.predict_set(
                 predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha
             )
@@ -339,7 +330,7 @@ class VotingPolicy(Saved):
             )
         return rows
 
-    def refuse_unfinished(self, voted: Voted) -> None:
+    def _refuse_unfinished(self, voted: VotedItems) -> None:
         """Refuse items that need another vote, or have votes that the policy does not ask for."""
         items = range(len(voted)) if voted.items is None else voted.items
         again = self._ask(voted.prediction, voted.counts)
@@ -358,7 +349,7 @@ class VotingPolicy(Saved):
                 "items that start with n votes, calibrate with initial_votes=n."
             )
 
-    def _asks_for(self, voted: Voted) -> BoolArray:
+    def _asks_for(self, voted: VotedItems) -> BoolArray:
         """Tell whether the policy can come to these votes.
 
         It asks for the first, and for the last in some order.
@@ -440,7 +431,9 @@ class VotingPolicy(Saved):
 
         return self._run(prediction, np.zeros_like(left), next_vote)
 
-    def _simulate(self, voted: Voted, n_draws: int, generator: np.random.Generator) -> FloatArray:
+    def _simulate(
+        self, voted: VotedItems, n_draws: int, generator: np.random.Generator
+    ) -> FloatArray:
         """Draw numbers of further votes, (n_draws, N), with crowds drawn from the posterior."""
         posterior = Posterior.given(self.crowd.law_, voted.prediction, voted.counts)
         ends = np.cumsum(posterior.sample(n_draws, generator), axis=2)[:, :, :-1].swapaxes(0, 1)

@@ -2,176 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from credalset import metrics
+from credalset._batch import name_array
 from credalset._display import Rows, number_text, proportion, table_text
-from credalset._typing import FloatArray, IntArray
-from credalset._validation import Checked
-from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width, items_used, judge
-from credalset.sets.credal_set import CredalSet
-from credalset.votes import refuse_shared
-from credalset.votes.names import item_names, name_array, per_item, read_labels
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A calibration with validated predictions for some items.
-
-    Attributes
-    ----------
-    origin : Calibration, CrossCalibration, CrowdCalibration or ConformalCredalClassifier
-        The object that was passed.
-    calibration : Calibration, CrossCalibration or CrowdCalibration
-        The calibration that gives the guarantee.
-    predict : callable
-        Returns the sets at a level.
-    n : int
-        Number of items.
-    items : sequence or None
-        Names of the items.
-    groups : sequence or None
-        Groups of the items, whether or not the calibration has groups.
-    keys : list or None
-        The groups that thresholds depend on; None if the calibration has no groups.
-    in_hand : ndarray of n int or None
-        Numbers of votes in hand, for a panel of a crowd.
-    set_aside : ndarray of shape (n, K) or None
-        Votes in hand that the sets do not use, and therefore cover.
-    """
-
-    origin: Any
-    calibration: Any
-    predict: Callable[[float], CredalSet]
-    n: int
-    items: Any
-    groups: Any
-    keys: list[Any] | None
-    in_hand: IntArray | None = None
-    set_aside: FloatArray | None = None
-
-    @property
-    def classes(self) -> Any:
-        """Names of the classes, or their numbers."""
-        return (
-            range(self.calibration.n_classes)
-            if self.calibration.classes is None
-            else self.calibration.classes
-        )
-
-    @classmethod
-    def read(
-        cls,
-        origin: Any,
-        prediction: Any,
-        groups: Any = None,
-        weights: Any = None,
-        votes_in_hand: Any = None,
-    ) -> Source:
-        """Read a calibration or a calibrated classifier, and the input of its predictions."""
-        if not callable(getattr(origin, "predict_set", None)) or hasattr(origin, "target"):
-            raise TypeError(
-                "calibration must be a calibration of credal sets or a calibrated classifier, "
-                f"but is a {type(origin).__name__}. Start with cs.conformalize(prediction, "
-                "labels); label sets have sets.share."
-            )
-        if hasattr(origin, "crowd"):
-            return cls._of_crowd(origin, prediction, groups, votes_in_hand)
-        calibration = origin
-        asked = prediction
-        if hasattr(origin, "nonconformity"):
-            calibration = origin._calibrated()
-            asked = origin._predict(prediction)
-        is_cross = hasattr(calibration, "check_models")
-        if is_cross:
-            blocks = calibration.check_models(asked)
-            items = item_names(asked[0])
-            asked = [Checked(block, items) for block in blocks]
-        else:
-            items = item_names(asked)
-            asked = Checked(calibration.check(asked), items)
-        groups = per_item(groups, items, "groups")
-        fitted = calibration.fitted
-        options: dict[str, Any] = {}
-        if fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
-            options["groups"] = groups
-        if fitted.weighted or weights is not None:  # weights that are not wanted are refused
-            options["weights"] = per_item(weights, items, "weights")
-        keys = (
-            None
-            if is_cross
-            else fitted.keys_of(calibration.score, asked.prediction, options.get("groups"))
-        )
-
-        def predict(alpha: float) -> CredalSet:
-            return calibration.predict_set(asked, alpha=alpha, **options)
-
-        return cls(
-            origin,
-            calibration,
-            predict,
-            len(blocks[0] if is_cross else asked.prediction),
-            items,
-            groups,
-            keys,
-        )
-
-    @classmethod
-    def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, votes_in_hand: Any) -> Source:
-        """Read a calibration that predicts from votes in hand too."""
-        items = item_names(prediction)
-        calibration = origin
-        groups = per_item(groups, items, "groups")
-        voted = origin.crowd.read(prediction, votes_in_hand)
-        in_hand = voted.n_votes if origin.method == "panel" else None
-        given = voted.counts
-        voted = voted if origin.policy is not None else origin.thin(voted)
-        numbers = set(voted.n_votes.tolist())
-        if origin.policy is None and len(numbers) == 1:
-            # One number of votes has one threshold, so that the distribution of the coverage is
-            # known.
-            part = origin.calibrations[origin.in_hand.index(*numbers)]
-            calibration = replace(origin, calibrations=(part,), in_hand=tuple(numbers))
-
-        def predict(alpha: float) -> CredalSet:
-            own = None if origin.groups is None else groups
-            return origin.predict_set(prediction, voted.counts, alpha, groups=own)
-
-        return cls(
-            origin,
-            calibration,
-            predict,
-            len(prediction),
-            items,
-            groups,
-            None,
-            in_hand,
-            given - voted.counts,
-        )
-
-    def tested(self, labels: FloatArray, n_votes: FloatArray | None) -> tuple[FloatArray, str]:
-        """Return the labels (N, K), and a note.
-
-        Labels are NaN for items with fewer votes in all than the guarantee is for.
-        """
-        if self.in_hand is None or self.set_aside is None or n_votes is None:
-            return labels, ""
-        total = labels * n_votes[:, None] + self.set_aside
-        labels = np.where(
-            n_votes[:, None] > 0, total / np.maximum(total.sum(axis=1, keepdims=True), 1.0), labels
-        )
-        least = self.calibration.min_votes
-        few = (self.in_hand + n_votes < least) & (n_votes > 0)
-        note = (
-            f"{few.sum()} items with fewer than {least} votes in all are left out, as they "
-            "cannot test the guarantee."
-        )
-        return np.where(few[:, None], np.nan, labels), note if few.any() else ""
-
+from credalset.evaluation.tested import AtLevel, TestedItems, read_tested
+from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width
 
 Row = dict[str, Any]
 MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
@@ -316,8 +156,8 @@ def cell(name: str, row: dict[str, Any]) -> str:
 
 def evaluate(
     calibration: Any,
-    prediction: Any,
-    labels: Any,
+    predictions: Any,
+    votes: Any,
     alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
     groups: Any = None,
     weights: Any = None,
@@ -333,11 +173,11 @@ def evaluate(
     calibration : any calibration, ConformalCredalClassifier, or list or dict of these
         The calibration to evaluate. Several calibrations, such as one per score, are compared in
         one table.
-    prediction : array of shape (N, K)
+    predictions : array or data frame of shape (N, K)
         Predictions for the test items. An array of shape (F, N, K) for a cross-conformal
         calibration, and features for a classifier.
-    labels : array of shape (N, K) or Annotations
-        Label distributions or counts of the test items.
+    votes : array or data frame of shape (N, K), or Annotations
+        Counts or label distributions of the test items.
     alpha : float or sequence of floats
         Miscoverage rates.
     groups : sequence of N keys, or array of shape (N, d), optional
@@ -348,7 +188,7 @@ def evaluate(
     volume : bool
         Whether to compute mean volumes, which takes long for many classes.
     votes_in_hand : array of shape (N, K) or Annotations, optional
-        Votes in hand of the test items, for a `CrowdCalibration`. The argument ``labels`` then
+        Votes in hand of the test items, for a `CrowdCalibration`. The argument ``votes`` then
         holds the other votes.
 
     Returns
@@ -368,108 +208,96 @@ def evaluate(
     """
     rows = Evaluation()
     if isinstance(calibration, Mapping | list | tuple):
+        options = (alpha, groups, weights, volume, votes_in_hand)
         for name, one in numbered(calibration).items():
-            rows.extend_as(
-                name,
-                evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand),
-            )
+            rows.extend_as(name, evaluate(one, predictions, votes, *options))
         return rows
-    source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
-    refuse_shared(labels, votes_in_hand, "labels")
-    found = read_labels(labels, items=source.items, classes=source.classes)
-    used = items_used(calibration, found.items if source.items is None else source.items)
-    if source.n != len(found):
-        raise ValueError(
-            f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one "
-            "row per item."
-        )
-    tested, left_out = source.tested(
-        found.distributions, None if found.counts is None else found.counts.sum(axis=1)
-    )
+    tested = read_tested(calibration, predictions, votes, groups, weights, votes_in_hand)
+    return evaluate_tested(tested, alpha, volume)
+
+
+def evaluate_tested(
+    tested: TestedItems, alpha: float | Sequence[float], volume: bool = False
+) -> Evaluation:
+    """Return the rows of all levels for items that are read."""
+    rows = Evaluation()
     for level in alpha if isinstance(alpha, Iterable) else [alpha]:
-        sets = source.predict(level)
-        row, verdict = assess(sets, tested, level, source, used, volume, left_out)
-        rows.extend_as(
-            row["score"], Evaluation([row], [verdict], _of_groups(source, sets, tested, row, used))
-        )
+        at_level = tested.predict(level)
+        row, verdict = assess(at_level, tested, volume)
+        by_group = coverage_by_group(at_level, tested)
+        rows.extend_as(row["score"], Evaluation([row], [verdict], by_group))
     return rows
 
 
-def assess(
-    sets: CredalSet,
-    labels: FloatArray,
-    alpha: float | None,
-    source: Source | None = None,
-    used: str = "",
-    volume: bool = False,
-    left_out: str = "",
-) -> tuple[dict[str, Any], Verdict]:
-    """Return the row and the verdict of sets at one level, on label distributions (N, K).
-
-    Rows without a label are NaN.
-    """
-    voted = ~np.isnan(labels).any(axis=1)
-    sets = sets[voted] if voted.any() else sets  # all columns are about the same items
-    covered = sets.contains(labels[voted]) if voted.any() else np.zeros(0, dtype=bool)
+def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tuple[Row, Verdict]:
+    """Return the row and the verdict of sets at one level."""
+    alpha = at_level.alpha
+    # All columns are about the same items; without votes, sizes are those of all sets.
+    sets = at_level.sets[tested.rows] if len(tested.rows) else at_level.sets
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
-    calibration = None if source is None else source.calibration
-    constant = None  # for a crowd it would have to use the votes in hand too
-    if alpha is not None and not hasattr(calibration, "crowd"):
-        constant = constant_width(sets.score, labels[voted], float(alpha))
-    of_sets: dict[str, Any] = (
-        {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
-    )
-    of_sets |= {"constant_width": constant, "n_classes": sets.n_classes, "left_out": left_out}
-    keys = (
-        None
-        if source is None or source.keys is None
-        else np.array(source.keys, dtype=object)[voted].tolist()
-    )
-    level = None if alpha is None else float(alpha)
-    verdict = judge(calibration, covered, level, groups=keys, used=used, **of_sets)
-    observed = proportion(int(covered.sum()), len(covered))
+    constant = None
+    # A constant prediction of a crowd would have to use the votes in hand too.
+    is_comparable = tested.calibration is None or "constant" in tested.calibration.supports
+    if alpha is not None and is_comparable:
+        constant = constant_width(sets.score, tested.distributions, alpha)
+    of_sets: dict[str, Any] = {
+        "constant_width": constant,
+        "n_classes": sets.n_classes,
+        "left_out": tested.left_out,
+    }
+    if len(sets):
+        of_sets |= {"width": float(sizes["width"]), "labels": float(sizes["labels"])}
+    verdict = tested.judge(at_level.covered, alpha, tested.rows, **of_sets)
+    observed = proportion(int(at_level.covered.sum()), len(at_level.covered))
     low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
     row = {
         "score": sets.score.name,
-        "alpha": level,
-        "nominal": None if level is None else 1.0 - level,
-    }
-    row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
-    row |= {
+        "alpha": alpha,
+        "nominal": None if alpha is None else 1.0 - alpha,
+        "coverage": observed,
+        "coverage_low": observed.low,
+        "coverage_high": observed.high,
         "band_low": low,
         "band_high": high,
         "verdict": verdict.status,
         "informative": verdict.informative,
-    }
-    row |= sizes | {
+        **sizes,
         "constant_width": constant,
         "volume": metrics.mean_volume(some) if volume else None,
+        "threshold": float(sets.threshold.mean()) if len(sets) else np.nan,
+        "empty": int(sets.is_empty().sum()),
+        "n": len(at_level.covered),
     }
-    row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
-    return row | {"empty": int(sets.is_empty().sum()), "n": len(covered)}, verdict
+    return row, verdict
 
 
-def _of_groups(
-    source: Source, sets: CredalSet, labels: FloatArray, row: dict[str, Any], used: str
-) -> list[dict[str, Any]]:
-    """Return a row per group: its coverage, and a verdict if there is a guarantee within groups."""
-    keys = source.groups if source.keys is None else source.keys
-    if keys is None or np.ndim(keys) != 1:
+def coverage_by_group(at_level: AtLevel, tested: TestedItems) -> list[Row]:
+    """Return the coverage of each group, with a verdict if the calibration guarantees it."""
+    if tested.groups is None:
         return []
     rows = []
-    voted = ~np.isnan(labels).any(axis=1)
-    covered = sets[voted].contains(labels[voted])
-    for key, hits in metrics.by_key(name_array(keys)[voted], covered).items():
-        verdict, low, high = None, None, None
-        if getattr(source.calibration, "groups", None) is not None:
-            groups = None if source.keys is None else [key] * len(hits)
-            verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
+    keys = name_array(tested.groups)[tested.rows]
+    is_guaranteed = tested.calibration is not None and tested.calibration.groups is not None
+    for key, members in metrics.by_key(keys, np.arange(len(keys))).items():
+        covered = at_level.covered[members]
+        found: Row = {
+            "score": at_level.sets.score.name,
+            "alpha": at_level.alpha,
+            "group": key,
+            "n": len(covered),
+            "coverage": proportion(int(covered.sum()), len(covered)),
+            "band_low": None,
+            "band_high": None,
+            "verdict": None,
+            "untested": "",
+        }
+        if is_guaranteed:
+            verdict = tested.judge(covered, at_level.alpha, tested.rows[members])
             low, high = verdict.band or (None, None)
-        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "n": len(hits)}
-        status, untested = (None, "") if verdict is None else (verdict.status, verdict.untested)
-        found = {"coverage": proportion(sum(hits), len(hits)), "band_low": low, "band_high": high}
-        rows.append(about | found | {"verdict": status, "untested": untested})
+            found |= {"band_low": low, "band_high": high}
+            found |= {"verdict": verdict.status, "untested": verdict.untested}
+        rows.append(found)
     return rows
 
 
@@ -477,7 +305,7 @@ def numbered(calibrations: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, An
     """Return calibrations by their names or those of their scores, numbered if names repeat."""
     if isinstance(calibrations, Mapping):
         return calibrations
-    names = [str(getattr(one, "calibration_", one).score.name) for one in calibrations]
+    names = [one.calibration.score.name for one in calibrations]
     return {
         name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": one
         for i, (name, one) in enumerate(zip(names, calibrations, strict=True))

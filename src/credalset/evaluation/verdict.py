@@ -13,17 +13,13 @@ labels that they leave open.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from credalset._display import Estimate, proportion
-from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_probability
+from credalset._display import Estimate
+from credalset._typing import FloatArray
 from credalset.scores import Score
 
 Status = Literal["valid", "undercovers", "overcovers", "not tested"]
@@ -198,183 +194,6 @@ class Verdict:
         return f"{text} {self.width:.2f}{constant}."
 
 
-def judge(
-    calibration: Any,
-    covered: ArrayLike,
-    alpha: float | None,
-    *,
-    groups: Sequence[Any] | None = None,
-    used: str = "",
-    level: float = LEVEL,
-    **sizes: Any,
-) -> Verdict:
-    """Compare the observed coverage with the guarantee.
-
-    Parameters
-    ----------
-    calibration : Calibration, CrossCalibration or None
-        The calibration that gives the guarantee; None if it is not known, then nothing is tested.
-    covered : array of n bool
-        Whether the label distribution of each held-out item is in its set: ``sets.contains(Y)``.
-    alpha : float or None
-        Level of the sets.
-    groups : sequence of n keys, optional
-        As in `coverage_band`.
-    used : str
-        What these items were used for before; a used item tests nothing.
-    level : float
-        Probability of the band.
-    **sizes
-        ``width``, ``constant_width``, ``labels``, ``n_classes`` and ``left_out`` of the `Verdict`.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(1000, n_votes=50, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
-    >>> sets = calibration.predict_set(data.distributions[500:], alpha=0.1)
-    >>> print(judge(calibration, sets.contains(data.counts[500:] / 50), 0.1).sentence)
-    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that are expected
-    of so many items if the guarantee of 90% holds.
-    """
-    hits = np.asarray(covered, dtype=bool)
-    observed = proportion(int(hits.sum()), len(hits), level)
-    if calibration is None or alpha is None:
-        return Verdict(observed, alpha, used=used, level=level, **sizes)
-    guaranteed = guaranteed_coverage(calibration, alpha)
-    band = coverage_band(calibration, alpha, len(hits), groups=groups, level=level)
-    untested = ""
-    low, high = band or (observed.low, observed.high)
-    if not observed.n:
-        untested = sizes.pop("left_out", "").removesuffix(".") or "no item has votes"
-    elif calibration.guarantee.covers == "true":
-        untested = "the sets are about true label distributions, which votes do not show"
-    elif high - low > WIDEST_BAND and low <= observed <= high:
-        untested = f"there are too few test or calibration items for alpha = {alpha:g}"
-    return Verdict(observed, alpha, guaranteed, band, used, untested, level=level, **sizes)
-
-
-def guaranteed_coverage(calibration: Any, alpha: float) -> float:
-    """Return the coverage guaranteed at a level: 1 − α, or the bound of a cross-conformal one."""
-    bound = getattr(calibration, "guaranteed_coverage", None)
-    return 1.0 - as_probability(alpha, "alpha") if bound is None else float(bound(alpha))
-
-
-def items_used(source: Any, items: Any) -> str:
-    """Return a text that items of these names were used before; empty if they were not.
-
-    Uses are training and calibration.
-
-    Parameters
-    ----------
-    source : Calibration, CrossCalibration or ConformalCredalClassifier
-        A calibration that knows the names of its items.
-    items : sequence or None
-        Names of the test items.
-
-    Examples
-    --------
-    >>> import pandas as pd, credalset as cs
-    >>> votes = pd.DataFrame([[3, 1], [0, 4]], index=["m1", "m2"])
-    >>> items_used(cs.conformalize(votes / 4, votes), ["m2", "m3"])
-    'these items were used for calibration (1 of 2)'
-    """
-    new = set(map(str, () if items is None else items))
-    found = {use: new & names for use, names in names_used(source).items()}
-    uses = [use for use, names in found.items() if names]
-    used = set().union(*found.values())
-    return (
-        f"these items were used for {' and '.join(uses)} ({len(used)} of {len(items)})"
-        if uses
-        else ""
-    )
-
-
-def names_used(source: Any) -> dict[str, set[str]]:
-    """Return the names of items that trained and calibrated a model, as far as they are known."""
-    trained = getattr(getattr(source, "crowd", source), "items_", None)
-    known = {
-        "training": trained,
-        "calibration": getattr(getattr(source, "calibration_", source), "items", None),
-    }
-    return {use: set(map(str, () if names is None else names)) for use, names in known.items()}
-
-
-def coverage_band(
-    calibration: Any,
-    alpha: float,
-    n: int,
-    *,
-    groups: Sequence[Any] | None = None,
-    level: float = LEVEL,
-) -> tuple[float, float] | None:
-    """Return the band of the covered share of n new items if the guarantee holds.
-
-    The share lies in it with probability ``level``.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        Plain, or with groups: then the number covered is a sum over independent groups.
-    alpha : float
-        Miscoverage rate of the sets.
-    n : int
-        Number of new items.
-    groups : sequence of n keys, optional
-        Their groups, if the calibration has groups.
-    level : float
-        Smallest probability that the share lies in the band.
-
-    Returns
-    -------
-    tuple or None
-        None if the distribution is not known: noise models, weights, cross-conformal sets, pooled
-        groups.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(500, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv")
-    >>> coverage_band(calibration, 0.1, 500)
-    (0.848, 0.944)
-    """
-    tail = (1.0 - as_probability(level, "level")) / 2.0
-    if n == 0:
-        return None
-    try:
-        if groups is None:
-            return calibration.coverage_distribution(alpha).observed_interval(n, level)
-        sizes = Counter(groups)
-        parts = [
-            _number_covered(calibration.coverage_distribution(alpha, group=key), m)
-            for key, m in sizes.items()
-        ]
-    except (ValueError, AttributeError):
-        return None
-    below = np.cumsum(reduce(_sum, parts))
-    low, high = np.searchsorted(below, [tail, 1.0 - tail])
-    return float(low) / n, min(float(high), n) / n
-
-
-def _number_covered(distribution: Any, size: int) -> FloatArray:
-    """Probabilities of 0, …, size covered items."""
-    from scipy.stats import betabinom
-
-    if distribution.is_certain:
-        return np.eye(size + 1)[size]
-    rank = distribution.rank
-    n = distribution.n
-    return np.asarray(betabinom(size, rank, n + 1 - rank).pmf(np.arange(size + 1)))
-
-
-def _sum(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Probabilities of the sum of two independent numbers."""
-    from scipy.signal import convolve
-
-    return np.maximum(convolve(first, second), 0.0)  # a Fourier transform may round below zero
-
-
 def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
     """Return the width of the sets of a constant prediction that cover 1 − α of the labels.
 
@@ -389,16 +208,17 @@ def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | No
     >>> constant_width(TotalVariation(), np.array([[0.8, 0.2], [0.4, 0.6]]), 0.1)
     0.4
     """
-    if not len(labels):
+    # The predictions of some scores, such as those with a predicted scale, come with more.
+    takes_distributions = {"predict_proba", "predict_concentration"} & set(score.prediction_methods)
+    if not len(labels) or not takes_distributions:
         return None
     mean = labels.mean(axis=0, keepdims=True)
-    try:
-        prediction = mean / mean.sum() if score.order == "first" else _dirichlet(labels, mean)
-        scores = score(np.repeat(prediction, len(labels), axis=0), labels)
-        region = score.region(prediction, float(np.quantile(scores, 1.0 - alpha, method="higher")))
-    except (TypeError, ValueError):
-        return None
-    lower, upper = region.envelope()
+    constant = mean / mean.sum() if score.order == "first" else _dirichlet(labels, mean)
+    prediction = score.check_prediction(constant)
+    # Row by row the same prediction: its scores are those of one row against all labels.
+    scores = score.evaluate_pairs(prediction, labels[None])[0]
+    threshold = np.quantile(scores, 1.0 - alpha, method="higher")
+    lower, upper = score._region(prediction, np.array([threshold])).envelope()
     return round(0.5 * float((upper - lower).sum()), 12)
 
 

@@ -21,8 +21,20 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from credalset._display import join_names
 from credalset.exceptions import FileFormatError, need
-from credalset.votes.names import join_names
+
+__all__ = [
+    "COMPRESSIONS",
+    "FORMATS",
+    "STDIN",
+    "File",
+    "find_files",
+    "format_of",
+    "open_file",
+    "open_text",
+    "readable",
+]
 
 STDIN = "-"  # and standard output
 FORMATS = {
@@ -32,8 +44,10 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
 }
-FORMATS |= {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
 WRITTEN = ("csv", "tsv", "jsonl", "parquet")  # formats of the writer
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 MARKS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}
@@ -44,7 +58,8 @@ UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": lambda stream: io.BufferedReader(_arrow_zstd(stream)),
 }
-ARCHIVE, OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+ARCHIVE = b"PK\x03\x04"
+OLD_WORKBOOK = b"\xd0\xcf\x11\xe0"
 WORKBOOK = (
     "is an Excel workbook, or an archive that is not called .zip. Save it as CSV and read that."
 )
@@ -86,10 +101,9 @@ def find_files(path: str | Path) -> list[File]:
     if text == STDIN:
         return [File("standard input", STDIN)]
     if os.path.isdir(text):
+        suffixes = (*FORMATS, ".zip")
         inside = sorted(file for file in Path(text).rglob("*") if file.is_file())
-        found = [
-            str(file) for file in inside if _is_data(file.relative_to(text), (*FORMATS, ".zip"))
-        ]
+        found = [str(file) for file in inside if _is_data(file.relative_to(text), suffixes)]
     elif os.path.exists(text):
         found = [text]
     else:
@@ -109,23 +123,16 @@ def _is_data(file: Path, suffixes: Collection[str] = FORMATS) -> bool:
 
 
 def _suffix(path: PurePath) -> str:
-    return next(
-        (suffix for suffix in map(str.lower, path.suffixes[::-1]) if suffix not in COMPRESSIONS), ""
-    )
+    """Return the last suffix that is not that of a compression."""
+    suffixes = [suffix.lower() for suffix in reversed(path.suffixes)]
+    return next((suffix for suffix in suffixes if suffix not in COMPRESSIONS), "")
 
 
 def _members(path: str) -> list[File]:
+    # Files are opened once, as some can be read only once: their names tell what is no archive.
     names: list[str] = []
-    if (
-        Path(path).suffix.lower() not in FORMATS
-    ):  # files are opened once: names tell what may be an archive
-        with readable(path), open(path, "rb") as stream:
-            if stream.read(4) == ARCHIVE:
-                names = sorted(
-                    info.filename
-                    for info in zipfile.ZipFile(stream).infolist()
-                    if not info.is_dir()
-                )
+    if Path(path).suffix.lower() not in FORMATS:
+        names = _names_in_archive(path)
     if "[Content_Types].xml" in names:
         raise FileFormatError(f"{path} {WORKBOOK}")
     wanted = [name for name in names if _is_data(Path(name)) and not name.startswith("__MACOSX/")]
@@ -136,12 +143,21 @@ def _members(path: str) -> list[File]:
     return [File(f"{path}/{name}", path, name) for name in wanted] or [File(path, path)]
 
 
+def _names_in_archive(path: str) -> list[str]:
+    """Return the names of the files in a zip archive; none if it is no archive."""
+    with readable(path), open(path, "rb") as stream:
+        if stream.read(4) != ARCHIVE:
+            return []
+        members = zipfile.ZipFile(stream).infolist()
+        return sorted(member.filename for member in members if not member.is_dir())
+
+
 @contextmanager
 def readable(name: str) -> Iterator[None]:
     """Turn the errors of damaged or foreign data into `FileFormatError` that names the file."""
     arrow = sys.modules.get("pyarrow")
     errors = () if arrow is None else (arrow.ArrowException,)
-    remedy = "Export it again, or correct the line."
+    remedy = "Export it again, or correct the line"
     try:
         yield
     except (*DAMAGED, *errors, OSError, UnicodeError, RecursionError) as error:
@@ -150,9 +166,14 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
         if isinstance(error, UnicodeError) or "invalid UTF8" in what:
             what = "it is not text in UTF-8"
-            remedy = "Save it as UTF-8, or read votes with their encoding, such as cp1252."
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else what
-        raise FileFormatError(f"{name} cannot be read: {what}. {remedy}") from None
+            remedy = (
+                "Save it as UTF-8, or write a clean copy of it: credalset import "
+                f"{name} --encoding cp1252 -o clean.csv, with --kind table for predictions and "
+                "features"
+            )
+        if isinstance(error, RecursionError):
+            what = "it is nested too deeply"
+        raise FileFormatError(f"{name} cannot be read: {what}. {remedy}.") from None
 
 
 def _arrow_zstd(stream: Any) -> Any:
@@ -196,21 +217,21 @@ def open_file(file: File) -> tuple[bytes, Any]:
     if file.path == STDIN:
         stream: Any = sys.stdin.buffer
     elif file.member is not None:
-        with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
+        # The archive stays open for as long as a member does.
+        with zipfile.ZipFile(file.path) as archive:
             stream = archive.open(file.member)
     else:
-        handle = os.open(
-            file.path, os.O_RDONLY
-        )  # closed with what wraps it, also if nobody reads on
+        # `_Joined` closes it, also if nobody reads on.
+        handle = os.open(file.path, os.O_RDONLY)
         stream = io.FileIO(handle, closefd=False)
     start = stream.read(6)
     if start.startswith((ARCHIVE, OLD_WORKBOOK)):
         _Joined(start, stream, handle).close()
         raise FileFormatError(f"{file.name} {WORKBOOK}")
     stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
-    stream = next(
-        (unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream
-    )
+    for mark, unpack in UNPACKERS.items():
+        if start.startswith(mark):
+            stream = unpack(stream)
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):
         head += more
@@ -233,12 +254,17 @@ def format_of(path: str, head: bytes | None = None) -> str:
             f"{path} has a format that is not known. Name the file .csv, .tsv, .jsonl or .parquet."
         )
     if format is None and head is not None:
-        text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace").lstrip(
-            "\ufeff \t\r\n"
-        )
-        format = next((kind for mark, kind in MARKS.items() if head.startswith(mark)), None)
-        format = format or ("jsonl" if text.startswith(("[", "{")) else "csv")
+        format = _format_by_content(head)
     return str(format)
+
+
+def _format_by_content(head: bytes) -> str:
+    """Return the format that the first bytes of a file have."""
+    for mark, format in MARKS.items():
+        if head.startswith(mark):
+            return format
+    text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace")
+    return "jsonl" if text.lstrip("\ufeff \t\r\n").startswith(("[", "{")) else "csv"
 
 
 def open_text(

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from credalset._display import join_names, plural
 from credalset._validation import as_probability
+from credalset.calibration.base import as_level
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.match import Batch, Reading, choose_columns
+from credalset.io.items import (
+    Records,
+    Select,
+    Selection,
+    select_features,
+    select_predictions,
+    select_texts,
+)
 from credalset.io.store import load
 from credalset.sets.columns import arrow_columns, check_questions, columns
-from credalset.votes.names import join_names, plural
+from credalset.votes import Annotations
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,27 +36,18 @@ if TYPE_CHECKING:
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
 
 
-def is_calibration(model: Any) -> bool:
-    """Tell whether a model reads predictions, not features or texts."""
-    return not hasattr(model, "predict_proba")
-
-
-def calibration_of(model: Any) -> Any:
-    """Return a calibration, also that of a classifier."""
-    return model if is_calibration(model) else model._calibrated()
-
-
-def reads_texts(model: Any) -> bool | str:
-    """Tell whether a model takes texts: the name of their column if it knows it."""
-    if is_calibration(model):
-        return False
-    parts: tuple[Any, ...] = (model, getattr(model, "estimator_", None))
-    for part in parts:  # the one may know what the other does not
-        if hasattr(part, "n_features_in_"):
-            return False
-        if hasattr(part, "text_name_in_"):
-            return True if part.text_name_in_ is None else str(part.text_name_in_)
-    return False
+def selector(model: Any, columns: Sequence[str] | None = None) -> Select:
+    """Return what selects the columns of a table that a calibration or classifier reads."""
+    if model.reads == "predictions":
+        classes = model.classes
+        return lambda schema, taken: select_predictions(schema, taken, columns, classes)
+    if model.reads == "texts":
+        name = columns[0] if columns else model.text_name
+        return lambda schema, taken: select_texts(schema, taken, name)
+    known = getattr(model, "feature_names_in_", None)
+    if columns is None and known is not None:
+        columns = [str(name) for name in known]
+    return lambda schema, taken: select_features(schema, taken, columns)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ class Scorer:
         for name in ("keep", "trusted", "columns"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
-        if self.logits and not isinstance(self.model, Path) and not is_calibration(self.model):
+        is_path = isinstance(self.model, Path)
+        if self.logits and not is_path and self.model.reads != "predictions":
             raise ValueError(
                 "logits is for predictions, but this model reads features or texts. Leave it out."
             )
@@ -155,7 +156,7 @@ class Scorer:
     @property
     def calibration(self) -> Any:
         """The calibration, or the calibration of the classifier."""
-        return calibration_of(self._model)
+        return self._model.calibration
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -185,7 +186,7 @@ class Scorer:
         """
         import pyarrow as pa
 
-        self._reading(schema)
+        self._selection(schema)
         if self._carried is not None:
             return self
         kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
@@ -234,21 +235,22 @@ class Scorer:
         warn_dropped(n_dropped)
 
     def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        reading = self._reading(batch.schema)
+        selection = self._selection(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
-        needed = [*reading.columns, *(name for name in roles if name is not None)]
-        kept = Batch(batch, needed, "the batch", strict=self.strict)
-        options: dict[str, Any] = (
-            {} if self.votes is None else {"votes": kept.numbers([self.votes])}
-        )
-        options |= {} if self.weights is None else {"weights": kept.numbers([self.weights])[:, 0]}
+        needed = [*selection.columns, *(name for name in roles if name is not None)]
+        kept = Records(batch, needed, "the batch", strict=self.strict)
+        given: dict[str, Any] = {}
+        if self.votes is not None:
+            given["votes"] = kept.numbers([self.votes])
+        if self.weights is not None:
+            given["weights"] = kept.numbers([self.weights])[:, 0]
         if self.groups is not None:
-            options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
+            given["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", ".* are empty", CredalSetWarning
-            )  # they have their own column
-            sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
+            # They have a column of their own.
+            warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)
+            inputs = self._model._read(self._input(kept, selection), **given)
+            sets = self.calibration._predict(inputs, as_level(self.alpha))
         carried = [kept.column(name) for name in self._names(batch.schema)]
         return self._table(carried, sets)
 
@@ -265,29 +267,23 @@ class Scorer:
             )
         return names
 
-    def _reading(self, schema: pa.Schema) -> Reading:
-        cached: dict[Any, Reading] = self.__dict__.setdefault("_readings", {})
+    def _selection(self, schema: pa.Schema) -> Selection:
+        cached: dict[Any, Selection] = self.__dict__.setdefault("_selections", {})
         key = tuple(schema.names)
         if key not in cached:
             self._names(schema)
-            is_own = self.columns is None and not is_calibration(self._model)
-            known = getattr(self._model, "feature_names_in_", None) if is_own else self.columns
-            wanted = self.calibration.classes if is_calibration(self._model) else None
-            taken = (self.id, self.groups, self.weights, self.votes, *self.keep)
-            texts = reads_texts(self._model)
-            taken = taken[:4] if texts else taken  # texts that are kept may be those that are read
-            cached[key] = choose_columns(
-                schema, taken, None if known is None else list(known), wanted, texts
-            )
+            taken: list[str | None] = [self.id, self.groups, self.weights, self.votes]
+            if self._model.reads != "texts":  # texts that are kept may be those that are read
+                taken += self.keep
+            cached[key] = selector(self._model, self.columns)(schema, taken)
         return cached[key]
 
-    def _input(self, batch: Batch, reading: Reading) -> Any:
+    def _input(self, records: Records, selection: Selection) -> Any:
         """Read predictions, features or texts."""
-        values = batch.read(reading)
+        values = records.read(selection)
         if getattr(self._model, "feature_names_in_", None) is not None:
-            return need("pandas", "A model of named features").DataFrame(
-                values, columns=list(reading.columns)
-            )
+            pandas = need("pandas", "A model of named features")
+            return pandas.DataFrame(values, columns=list(selection.columns))
         return softmax(values, axis=1) if self.logits else values
 
     def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
@@ -314,6 +310,14 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
     """Return groups as the calibration calls them: a table may have 1, another the text ``1``."""
     own = {str(key): key for key in calibration.groups or ()}
     return [own.get(str(group), group) for group in groups]
+
+
+def as_calibrated_votes(votes: Annotations, calibration: Any) -> Annotations:
+    """Return votes whose classes have the names of the calibration, which need not be texts."""
+    own = {str(name): name for name in calibration.classes or ()}
+    if votes.classes is None or not own:
+        return votes
+    return replace(votes, classes=tuple(own.get(str(name), name) for name in votes.classes))
 
 
 def warn_dropped(n_dropped: int) -> None:

@@ -25,11 +25,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from credalset._typing import AnyArray
-from credalset.calibration.noise import Fit
-from credalset.calibration.thresholds import NOISES
 from credalset.exceptions import FileFormatError
 from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, require, write_object
-from credalset.scores.registry import find_score
 
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
 MAX_TEXTS = 40_000_000  # characters of an array of texts
@@ -38,7 +35,11 @@ LONG = 1_000  # names; longer lists are arrays, as JSON takes far more memory th
 MAX_NAMES = 1 << 21  # of all long lists
 
 _TYPES = {
-    "credalset.calibration": "Calibration CrossCalibration Stream",
+    "credalset.calibration": "SplitCalibration CrossCalibration Stream",
+    "credalset.calibration.noise": "NoNoise BoundedNoise Quantile",
+    "credalset.calibration.sampling": "AnnotatorSampling SampledQuantile",
+    "credalset.calibration.unbiased": "UnbiasedVotes MeanExcess",
+    "credalset.calibration.few_votes": "FewVotes MeanBound",
     "credalset.calibration.thresholds": "Thresholds",
     "credalset.labels": "LabelCalibration",
     "credalset.sets": "CredalSet",
@@ -49,8 +50,25 @@ _TYPES = {
     "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork "
     "IntervalNetwork",
 }
-#: classes that can be saved, and the modules that have them; noise models are known by `NOISES`
+#: classes that can be saved, and the modules that have them: imported when one is read or written
 TYPES = {name: module for module, names in _TYPES.items() for name in names.split()}
+#: where scores are found by their names, and estimators of scikit-learn are read and written
+SCORES = "credalset.scores.registry"
+ESTIMATORS = "credalset.io.estimators"
+
+
+class Saved:
+    """Base class of what can be saved to a folder."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the object to a folder (JSON and ``.npz``, no pickle); `credalset.load` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write to; an object that was saved there before is replaced.
+        """
+        save(self, path)
 
 
 def save(thing: Any, path: str | Path) -> None:
@@ -92,7 +110,7 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     calibration.save(f"{folder}/kl")
     ...     cs.load(f"{folder}/kl")
-    Calibration: score kl, 100 items, 3 classes
+    SplitCalibration: score kl, 100 items, 3 classes
     """
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of names of types, but is the string {trusted!r}.")
@@ -193,9 +211,7 @@ class Writer:
         kind = type(value)
         is_own_way = hasattr(value, "_to_store")
         if hasattr(value, "get_params") and not is_own_way:
-            from credalset.io.estimators import encode_estimator
-
-            return encode_estimator(value, where, self)
+            return import_module(ESTIMATORS).encode_estimator(value, where, self)
         tag = "type"
         name = next((k.__name__ for k in kind.__mro__ if find_type(k.__name__) is k), "")
         if isinstance(getattr(kind, "name", None), str) and find_score(kind.name) is kind:
@@ -253,9 +269,7 @@ class Reader:
             return VALUES[tag](self.decode(node[tag]))
         if set(node) in ({"type", "fields"}, {"score", "fields"}):
             return self._object(node)
-        from credalset.io.estimators import decode_estimator
-
-        return decode_estimator(node, self)
+        return import_module(ESTIMATORS).decode_estimator(node, self)
 
     def take(self, held: dict[str, Any], name: Any) -> Any:
         """Return an array or a file, once."""
@@ -363,13 +377,15 @@ def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def find_type(name: str) -> Any:
-    """Return the class of `TYPES` with this name, or a noise model, or what one fits, or None."""
-    if name in TYPES:
-        return getattr(import_module(TYPES[name]), name, None)
-    models = {model.__name__: model for model in NOISES.values()}
-    beside = (getattr(import_module(model.__module__), name, None) for model in models.values())
-    fits = (each for each in beside if isinstance(each, type) and issubclass(each, Fit))
-    return models.get(name) or next(fits, None)
+    """Return the class of the list `TYPES` that has this name, else None."""
+    if name not in TYPES:
+        return None
+    return getattr(import_module(TYPES[name]), name, None)
+
+
+def find_score(name: str) -> Any:
+    """Return the score class registered under a name, else None."""
+    return import_module(SCORES).find_score(name)
 
 
 def _text_array(names: tuple[str, ...]) -> AnyArray:

@@ -5,6 +5,10 @@ Formats are CSV, TSV, JSON Lines, JSON, Parquet and Arrow, compressed or not.
 In text files every cell is the text that stands there: ``007``, ``1.10`` and ``NA`` are names, and
 only the empty cell is missing. Consumers parse the columns that must be numbers. Tables are read
 and written in record batches, so that memory does not grow with the number of rows.
+
+What is written here is read back as it was, with one exception: all texts are read in Unicode form
+NFC. An "é" of one code point and an "e" with a combining accent look alike, and would otherwise
+name two items.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ import json
 import math
 import re
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from credalset._display import join_names, plural
 from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
 from credalset.io.files import (
@@ -37,24 +44,37 @@ from credalset.io.files import (
     open_text,
     readable,
 )
-from credalset.votes.names import LABELS, join_names
-from credalset.votes.tables import SYNONYMS, find_columns, long_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from credalset.votes import Annotations
+__all__ = [
+    "Normaliser",
+    "Records",
+    "Table",
+    "as_texts",
+    "is_list",
+    "is_number",
+    "is_text",
+    "read_records",
+    "read_table",
+    "said_of_normalised",
+    "table_writer",
+    "with_decimal_points",
+    "write_table",
+]
 
 DELIMITERS = ",;\t"
 BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of a text file that Arrow parses at a time
-READ_BUFFER = (
-    1 << 20
-)  # bytes of a Parquet column that are read ahead, where Arrow would hold all of it
+# Bytes of a Parquet column that are read ahead, where Arrow would hold all of it.
+READ_BUFFER = 1 << 20
 SPACE = re.compile(r"\s*")
 RECORDS = 1 << 14  # JSON records that become one batch
 #: numbers stay the texts that stand in the file; NaN is a missing value
 DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda text: None)
+#: a number with a decimal comma; with a point as well, it would be a comma between thousands
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 
 
 class Table(NamedTuple):
@@ -64,13 +84,50 @@ class Table(NamedTuple):
     batches: Iterator[pa.RecordBatch]
 
 
-def read_table(path: str | Path) -> Table:
+class Records(NamedTuple):
+    """The rows of tables, or the documents of JSON files, file by file.
+
+    Attributes
+    ----------
+    files : list of (File, list of dict)
+        The records of each file.
+    metadata : list of dict
+        The metadata of each Parquet or Arrow file, as bytes.
+    n_normalised : int
+        Number of texts that were not in Unicode form NFC.
+    """
+
+    files: list[tuple[File, list[dict[str, Any]]]]
+    metadata: list[dict[bytes, bytes]]
+    n_normalised: int
+
+
+def read_table(
+    path: str | Path,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    whole: bool = False,
+) -> Table:
     r"""Open files, a folder, pattern, archive or standard input (``-``) as record batches.
 
     The format is that of the name, else that of the first bytes. Cells of text files are texts, and
     empty cells are null. Objects in columns become columns of their own: ``{"probs": {"a": 0.2}}``
     has the column ``probs.a``. Files of one table need the same columns, in any order and any
-    formats.
+    formats. Once all batches are read, a warning counts the texts that were not in Unicode form
+    NFC.
+
+    Parameters
+    ----------
+    path : str or Path
+        What to read.
+    encoding : str, optional
+        Encoding of text files, if it is not UTF-8 or UTF-16.
+    delimiter : str, optional
+        Delimiter of CSV files, if it is not the comma, semicolon or tab that splits the first line
+        into the most names.
+    whole : bool
+        Whether JSON records are all read before the first batch, so that fields may appear late.
 
     Examples
     --------
@@ -82,78 +139,128 @@ def read_table(path: str | Path) -> Table:
     [{'task': '007', 'yes': '0,2', 'no': '0,8'}, {'task': 'NA', 'yes': None, 'no': '1'}]
     """
     files = find_files(path)
-    first = _flattened(_open_table(files[0]))
+    normaliser = Normaliser()
+
+    def opened(file: File) -> Table:
+        return _open_table(file, normaliser, encoding, delimiter, whole=whole, flat=True)
+
+    first = opened(files[0])
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from first.batches
         for file in files[1:]:
-            table = _flattened(_open_table(file))
+            table = opened(file)
             odd = sorted(set(table.schema.names) ^ set(first.schema.names))
             if odd:
                 raise ValueError(
                     f"{file.name} and {files[0].name} differ in columns ({join_names(odd)}). Files "
-                    "of one table need "
-                    "the same columns; name the files to read by a pattern such as 'folder/*.csv'."
+                    "of one table need the same columns; name the files to read by a pattern such "
+                    "as 'folder/*.csv'."
                 )
             yield from (batch.select(first.schema.names) for batch in table.batches)
+        if normaliser.n_changed:
+            warn(f"{path}: {said_of_normalised(normaliser.n_changed)}.")
 
     return Table(first.schema, batches())
 
 
+def said_of_normalised(number: int) -> str:
+    """Return the words of a note on texts that were not in Unicode form NFC."""
+    return f"{plural(number, 'text')} put into Unicode form NFC, so that equal names are equal"
+
+
 def read_records(
     path: str | Path, *, encoding: str | None = None, delimiter: str | None = None
-) -> tuple[list[tuple[File, list[dict[str, Any]]]], dict[str, Any]]:
+) -> Records:
     """Read the rows of tables, or the documents of JSON files, as dicts of texts, file by file.
 
-    Text files may have another ``encoding`` than UTF-8 or UTF-16, and CSV files another
-    ``delimiter`` than the comma, semicolon or tab that splits the first line into the most names.
-    Also return what the Hugging Face library noted about the columns of a Parquet or Arrow file,
-    and the labels that `write_votes` noted.
+    ``encoding`` and ``delimiter`` are those of `read_table`. Objects stay objects.
     """
     found: list[tuple[File, list[dict[str, Any]]]] = []
-    features: dict[str, Any] = {}
+    metadata: list[dict[bytes, bytes]] = []
+    normaliser = Normaliser()
     for file in find_files(path):
         with readable(file.name):
-            format, head, stream = opened = _open(file)
-            if format in ("json", "jsonl"):
-                found.append(
-                    (file, list(_documents(file, open_text(file, head, stream, encoding))))
-                )
+            opened = _open(file)
+            if opened.format in ("json", "jsonl"):
+                documents = _documents(file, open_text(file, *opened[1:], encoding))
+                found.append((file, [normaliser.document(each) for each in documents]))
                 continue
-        table = _open_table(file, opened, encoding, delimiter)
-        metadata = table.schema.metadata or {}
-        features |= (
-            json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-        )
-        features[LABELS] = features.get(LABELS, {}) | _labels(metadata)
-        found.append((file, [row for batch in table.batches for row in batch.to_pylist()]))
-    return found, features
+        table = _open_table(file, normaliser, encoding, delimiter, opened=opened)
+        metadata.append(table.schema.metadata or {})
+        rows = [row for batch in table.batches for row in batch.to_pylist()]
+        # Texts in columns are normalised, those within objects are not.
+        has_objects = any(map(_holds_objects, table.schema.types))
+        found.append((file, normaliser.document(rows) if has_objects else rows))
+    return Records(found, metadata, normaliser.n_changed)
 
 
-def _labels(metadata: dict[bytes, bytes] | None) -> dict[str, float | None]:
-    """Return labels noted by `write_votes`, in order, with positions on a scale or None."""
-    return json.loads((metadata or {}).get(LABELS.encode(), b"{}"))
+def _holds_objects(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return types.is_nested(kind) and not types.is_primitive(getattr(kind, "value_type", kind))
 
 
-Opened = tuple[str, bytes, Any]
+def with_decimal_points(table: pa.Table, id: Any) -> tuple[pa.Table, list[str]]:
+    """Return a table of texts with points for decimal commas, and the columns where that was so.
+
+    A column has decimal commas if every cell is a number, at least one of them with a comma. The
+    column ``id`` names the items, and stays as it is, as do words and dates.
+    """
+    from pyarrow import compute
+
+    changed = []
+    for place, name in enumerate(table.schema.names):
+        if name != id and _has_decimal_commas(table.column(name)):
+            points = compute.replace_substring(table.column(name), ",", ".")
+            table = table.set_column(place, name, points)
+            changed.append(name)
+    return table, changed
 
 
-def _open(file: File) -> Opened:
-    """Return the format of a file, its first bytes and a stream; of Parquet the format only.
+def _has_decimal_commas(column: pa.ChunkedArray) -> bool:
+    if not is_text(column.type):
+        return False
+    cells = [cell for cell in column.to_pylist() if cell is not None]
+    return all(map(is_number, cells)) and any(map(DECIMAL_COMMA.fullmatch, cells))
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number, with a decimal point or comma."""
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return "_" not in text  # which Python allows between digits
+
+
+class Opened(NamedTuple):
+    """The format of a file, its first bytes and a stream; of Parquet the format only.
 
     Arrow opens Parquet files itself.
     """
+
+    format: str
+    head: bytes = b""
+    stream: Any = None
+
+
+def _open(file: File) -> Opened:
     if FORMATS.get(Path(file.path).suffix.lower()) == "parquet" and file.member is None:
-        return "parquet", b"", None
+        return Opened("parquet")
     head, stream = open_file(file)
-    return format_of(file.name, head), head, stream
+    return Opened(format_of(file.name, head), head, stream)
 
 
 def _open_table(
     file: File,
-    opened: Opened | None = None,
+    normaliser: Normaliser,
     encoding: str | None = None,
     delimiter: str | None = None,
+    *,
+    opened: Opened | None = None,
+    whole: bool = False,
+    flat: bool = False,
 ) -> Table:
     need("pyarrow", "Reading tables")
     with readable(file.name):
@@ -162,10 +269,14 @@ def _open_table(
             text = open_text(file, head, stream, encoding)
             table = _read_csv(head, text, "\t" if format == "tsv" else delimiter)
         elif format in ("json", "jsonl"):
-            table = _read_json(_documents(file, open_text(file, head, stream, encoding)))
+            documents = _documents(file, open_text(file, head, stream, encoding))
+            table = _read_json(file, documents, None if whole else RECORDS)
         else:
             table = _read_arrow(file, head, stream, format)
-        twice = [name for name, n in Counter(table.schema.names).items() if n > 1]
+        if flat:
+            table = _flattened(table)
+        schema = normaliser.schema(table.schema)
+        twice = [name for name, n in Counter(schema.names).items() if n > 1]
         if twice:
             raise FileFormatError(
                 f"{file.name} has several columns called {twice[0]!r}. Give each its own name."
@@ -174,11 +285,11 @@ def _open_table(
     def batches() -> Iterator[pa.RecordBatch]:
         with readable(file.name):
             for batch in table.batches:
-                yield from (
-                    batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS)
-                )
+                normalised = normaliser.batch(batch, schema)
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield normalised.slice(start, BATCH_ROWS)
 
-    return Table(table.schema, batches())
+    return Table(schema, batches())
 
 
 def _flattened(table: Table) -> Table:
@@ -193,6 +304,72 @@ def _flattened(table: Table) -> Table:
     return Table(table.schema.empty_table().flatten().schema, map(flat, table.batches))
 
 
+class Normaliser:
+    """Puts texts into Unicode form NFC, and counts those that were in another form."""
+
+    def __init__(self) -> None:
+        self.n_changed = 0
+
+    def text(self, text: str) -> str:
+        """Return a text in NFC."""
+        if unicodedata.is_normalized("NFC", text):
+            return text
+        self.n_changed += 1
+        return unicodedata.normalize("NFC", text)
+
+    def document(self, value: Any) -> Any:
+        """Return a JSON document, or a part of one, with its texts and names in NFC."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(name): self.document(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.document(each) for each in value]
+        return value
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return a schema with its names in NFC."""
+        for place, name in enumerate(schema.names):
+            normal = self.text(name)
+            if normal != name:
+                schema = schema.set(place, schema.field(place).with_name(normal))
+        return schema
+
+    def batch(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """Return a batch with its texts in NFC, under the names of a schema."""
+        import pyarrow as pa
+
+        columns = [self._column(column) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _column(self, column: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(column.type):
+            words = self._column(column.dictionary)
+            if words is column.dictionary:
+                return column
+            return pa.DictionaryArray.from_arrays(
+                column.indices, words, ordered=column.type.ordered
+            )
+        texts = column.flatten() if is_list(column.type) else column
+        if not is_text(texts.type) or _is_ascii(texts):
+            return column
+        before = self.n_changed
+        cells = self.document(column.to_pylist())
+        return column if self.n_changed == before else pa.array(cells, column.type)
+
+
+def _is_ascii(column: pa.Array) -> bool:
+    """Tell whether all texts are ASCII, by their bytes, which is quicker than text by text."""
+    from pyarrow import types
+
+    if not (types.is_string(column.type) or types.is_large_string(column.type)):
+        return False
+    data = column.buffers()[-1]
+    return data is None or not (np.frombuffer(data, dtype=np.int8) < 0).any()
+
+
 # --- formats ---
 
 
@@ -203,8 +380,8 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
     encoding = text.encoding
     stream = text.detach()
     start = codecs.getincrementaldecoder(encoding)("replace").decode(head)
-    mark = delimiter or max(DELIMITERS, key=lambda mark: len(_header(start, mark)))
-    types = dict.fromkeys(_header(start, mark), pa.string())
+    mark = delimiter or _delimiter(start)
+    types = dict.fromkeys(_header(start, mark, strict=False), pa.string())
     reader = arrow_csv.open_csv(
         stream,
         # With threads, errors do not name the row.
@@ -214,9 +391,8 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
     )
-    if set(reader.schema.types) != {
-        pa.string()
-    }:  # of names that are not in `types`: numbers would lose their digits
+    # Columns that are not in `types` would be read as numbers, which lose their digits.
+    if set(reader.schema.types) != {pa.string()}:
         raise pa.ArrowInvalid(f"its header cannot be read in the first {len(head)} bytes")
     schema = pa.schema([(name.strip(), pa.string()) for name in reader.schema.names])
     return Table(
@@ -224,11 +400,22 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
     )
 
 
-def _header(start: str, delimiter: str) -> list[str]:
+def _delimiter(start: str) -> str:
+    """Return the delimiter that splits the first line into the most names."""
+    # A quoted name may hold other delimiters: where those split, text follows a closing quote,
+    # which strict reading refuses. Headers that are odd to all of them are read as they come.
+    for strict in (True, False):
+        names = {mark: _header(start, mark, strict=strict) for mark in DELIMITERS}
+        best = max(DELIMITERS, key=lambda mark: len(names[mark]))
+        if len(names[best]) > 1:
+            break
+    return best
+
+
+def _header(start: str, delimiter: str, *, strict: bool) -> list[str]:
+    lines = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter, strict=strict)
     with suppress(csv.Error):
-        return next(
-            filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)), []
-        )
+        return next(filter(None, lines), [])
     return []
 
 
@@ -237,16 +424,9 @@ def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
     found = _values(file, text)
     every = list(islice(found, 2))
     if len(every) == 1 and isinstance(every[0], list):
-        (every,) = every
-    elif (
-        len(every) == 1
-        and isinstance(every[0], dict)
-        and all(isinstance(v, dict) for v in every[0].values())
-    ):
-        by_id = (
-            len(every[0]) > 1 or ".json" in Path(file.name).suffixes
-        )  # one record of JSON Lines may hold an object
-        every = [{"id": key} | value for key, value in every[0].items()] if by_id else every
+        every = every[0]
+    elif len(every) == 1 and _is_by_id(every[0], file):
+        every = [{"id": key} | value for key, value in every[0].items()]
     for number, document in enumerate(chain(every, found)):
         if not isinstance(document, dict):
             raise FileFormatError(
@@ -255,11 +435,21 @@ def _documents(file: File, text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
         yield document
 
 
+def _is_by_id(document: Any, file: File) -> bool:
+    """Tell whether the only document of a file is an object of records by id."""
+    if not isinstance(document, dict) or not all(isinstance(v, dict) for v in document.values()):
+        return False
+    # The one record of a file of JSON Lines may hold an object.
+    return len(document) > 1 or ".json" in Path(file.name).suffixes
+
+
 def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
     """Yield a document per line; from the first line that is none, documents over several lines."""
     for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
         with suppress(json.JSONDecodeError):
-            yield from [DECODER.decode(line)] if line.strip() else []
+            yield DECODER.decode(line)
             continue
         rest = (line + text.read()).rstrip()
         start = 0
@@ -273,27 +463,45 @@ def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
             yield document
 
 
-def _read_json(documents: Iterator[dict[str, Any]]) -> Table:
-    """Read records as columns of texts, or of lists of texts; the first block tells the names."""
+def _read_json(
+    file: File, documents: Iterator[dict[str, Any]], n_first: int | None = RECORDS
+) -> Table:
+    """Read records as columns of texts, or of lists of texts.
+
+    The first ``n_first`` tell the names, all of them if it is None. A later record with another
+    field is an error: batches have one schema, so the field would be lost.
+    """
     import pyarrow as pa
 
-    first = [_flat_record(record) for record in islice(documents, RECORDS)]
-    kinds = {name: pa.string() for record in first for name in record}
-    kinds |= {
-        name: pa.list_(pa.string())
-        for record in first
-        for name in record
-        if isinstance(record[name], list)
-    }
-    schema = pa.schema(kinds)
+    first = [_flat_record(record) for record in islice(documents, n_first)]
+    names = dict.fromkeys(name for record in first for name in record)
+    lists = {name for record in first for name in record if isinstance(record[name], list)}
+    schema = pa.schema(
+        [(name, pa.list_(pa.string()) if name in lists else pa.string()) for name in names]
+    )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        records = first
-        while records:
+        for start in range(0, len(first), RECORDS):
+            yield pa.RecordBatch.from_pylist(first[start : start + RECORDS], schema)
+        n_read = len(first)
+        while records := [_flat_record(record) for record in islice(documents, RECORDS)]:
+            for number, record in enumerate(records, n_read + 1):
+                late = [name for name in record if name not in names]
+                late += [n for n in record if isinstance(record[n], list) and n not in lists]
+                if late:
+                    raise _late_field(file, number, n_read, late[0])
             yield pa.RecordBatch.from_pylist(records, schema)
-            records = [_flat_record(record) for record in islice(documents, RECORDS)]
+            n_read += len(records)
 
     return Table(schema, batches())
+
+
+def _late_field(file: File, number: int, n_read: int, name: str) -> FileFormatError:
+    return FileFormatError(
+        f"{file.name}: the field {name!r} of record {number} is not in the {n_read} records before "
+        "it, or is no list there. Give the first record all fields, or write a table that has "
+        f"them: credalset import {file.name} --kind table -o clean.parquet"
+    )
 
 
 def _flat_record(record: dict[str, Any], start: str = "") -> dict[str, Any]:
@@ -301,10 +509,10 @@ def _flat_record(record: dict[str, Any], start: str = "") -> dict[str, Any]:
     for name, value in record.items():
         if isinstance(value, dict):
             flat |= _flat_record(value, f"{start}{name}.")
+        elif isinstance(value, list):
+            flat[start + name] = [_text(inner) for inner in value]
         else:
-            flat[start + name] = (
-                [_text(inner) for inner in value] if isinstance(value, list) else _text(value)
-            )
+            flat[start + name] = _text(value)
     return flat
 
 
@@ -337,30 +545,57 @@ def _read_arrow(file: File, head: bytes, stream: Any, format: str) -> Table:
 
 
 @contextmanager
-def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[Any]:
+def table_writer(
+    path: str | Path, schema: pa.Schema, *, for_spreadsheets: bool = False
+) -> Iterator[Any]:
     """Open a table for writing; it appears under its name only when everything is written.
 
     Yields a function that takes record batches of the schema. ``-`` is standard output, which gets
-    CSV. In CSV and TSV, lists are joined by ``|``, and texts that a spreadsheet would run as a
-    formula begin with an apostrophe.
+    CSV. In CSV and TSV, lists are joined by ``|``. In all text files an empty text is a missing
+    value.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to write; the suffix tells the format and the compression.
+    schema : pyarrow schema
+        Of the batches.
+    for_spreadsheets : bool
+        Whether people will open the table in a spreadsheet: in CSV and TSV, texts that it would run
+        as a formula then begin with an apostrophe. They are not the same texts when they are read
+        again, and a warning counts them.
     """
     import pyarrow as pa
 
+    format = "csv" if path == STDIN else format_of(str(path))
+    guard = _Guard() if for_spreadsheets and format in ("csv", "tsv") else None
     if path == STDIN:
-        with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, "csv") as write:
+        with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, format, guard) as write:
             yield write
         sys.stdout.buffer.flush()
-        return
-    format = format_of(str(path))
-    compression = COMPRESSIONS.get(Path(path).suffix.lower())
-    with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
-        stream = raw if compression is None else pa.CompressedOutputStream(raw, compression)
-        with stream, _sink(stream, schema, format) as write:
-            yield write
+    else:
+        compression = COMPRESSIONS.get(Path(path).suffix.lower())
+        with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
+            stream = raw if compression is None else pa.CompressedOutputStream(raw, compression)
+            with stream, _sink(stream, schema, format, guard) as write:
+                yield write
+    if guard is not None and guard.n_quoted:
+        warn(
+            f"{plural(guard.n_quoted, 'text')} in {path} got an apostrophe in front, as a "
+            "spreadsheet would run them as formulas. Write .parquet or .jsonl for the texts as "
+            "they are."
+        )
+
+
+def write_table(table: pa.Table, path: str | Path) -> None:
+    """Write a whole table; see `table_writer`."""
+    with table_writer(path, table.schema) as write:
+        for batch in table.to_batches():
+            write(batch)
 
 
 @contextmanager
-def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
+def _sink(stream: Any, schema: pa.Schema, format: str, guard: _Guard | None) -> Iterator[Any]:
     """Give a function that writes record batches as bytes of one format."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -373,38 +608,64 @@ def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
         yield lambda batch: stream.write("".join(map(_json_line, batch.to_pylist())).encode())
     else:
         options = arrow_csv.WriteOptions(delimiter="\t" if format == "tsv" else ",")
-        head = _for_spreadsheets(pa.RecordBatch.from_pylist([], schema))
+        head = _as_cells(pa.RecordBatch.from_pylist([], schema), guard)
         with arrow_csv.CSVWriter(stream, head.schema, write_options=options) as writer:
-            yield lambda batch: writer.write(_for_spreadsheets(batch))
+            yield lambda batch: writer.write(_as_cells(batch, guard))
 
 
 def _json_line(row: dict[str, Any]) -> str:
     """Return a row as JSON, which has no NaN and no infinity: they are null and a text."""
-    odd = {name: x for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)}
-    row |= {
-        name: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
-        for name, x in odd.items()
-    }
-    return json.dumps(row, ensure_ascii=False, default=str) + "\n"
+    plain = {name: _json_value(value) for name, value in row.items()}
+    return json.dumps(plain, ensure_ascii=False, default=str) + "\n"
 
 
-def _for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _json_value(value: Any) -> Any:
+    if value == "":  # missing, as it is where it is read
+        return None
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return None
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+class _Guard:
+    """Puts an apostrophe before texts that a spreadsheet would run, and counts them."""
+
+    def __init__(self) -> None:
+        self.n_quoted = 0
+
+    def __call__(self, text: str | None) -> str | None:
+        quoted = None if text is None else quote_formula(text)
+        self.n_quoted += quoted != text
+        return quoted
+
+
+def _as_cells(batch: pa.RecordBatch, guard: _Guard | None) -> pa.RecordBatch:
+    """Return a batch as CSV files have it: lists are joined texts, and empty texts are null."""
     import pyarrow as pa
+    from pyarrow import compute
 
+    names = list(batch.schema.names)
     columns = []
-    for column in batch.columns:
-        if is_list(column.type) or is_text(column.type):
-            cells = [
-                "|".join(map(str, cell)) if isinstance(cell, list) else cell
-                for cell in column.to_pylist()
-            ]
-            column = pa.array(
-                [None if cell is None else quote_formula(cell) for cell in cells], pa.string()
-            )
+    for name, column in zip(names, batch.columns, strict=True):
+        if is_list(column.type):
+            cells = [None if c is None else "|".join(map(str, c)) for c in column.to_pylist()]
+            column = pa.array(cells, pa.string())
+        if is_text(column.type):
+            column = column.cast(pa.string())
+            if compute.any(compute.match_substring(column, "\0")).as_py():
+                raise ValueError(
+                    f"column {name!r} has a text with a NUL character, which CSV and TSV files "
+                    "cannot hold. Write .parquet or .jsonl."
+                )
+            column = compute.if_else(compute.equal(column, ""), None, column)
+            if guard is not None:
+                column = pa.array(map(guard, column.to_pylist()), pa.string())
         columns.append(column)
-    return pa.RecordBatch.from_arrays(
-        columns, names=[quote_formula(name) for name in batch.schema.names]
-    )
+    if guard is not None:
+        names = [quote_formula(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -430,69 +691,3 @@ def as_texts(column: Any) -> list[str | None]:
     if pa.types.is_floating(column.type):
         return [None if value is None else str(value) for value in column.to_pylist()]
     return list(column.cast(pa.string()).to_pylist())
-
-
-def write_votes(votes: Annotations, path: str) -> None:
-    """Write votes as a long table: task, worker, label, and time where it is known.
-
-    Parquet also keeps the order of the labels, those without votes, and their scale.
-    """
-    pa = need("pyarrow", "Writing tables")
-    columns = {
-        name: [None if cell is None else str(cell) for cell in cells]
-        for name, cells in votes.table.items()
-    }
-    table = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
-    if votes.scale is not None and format_of(path, None) != "parquet":
-        warn(f"{path} does not keep the scale of the labels. Write .parquet instead.")
-    positions = sorted(zip(votes.scale or (), map(str, votes.classes or ()), strict=False))
-    labels = {name: at for at, name in positions} or dict.fromkeys(map(str, votes.classes or ()))
-    table = table.replace_schema_metadata({LABELS: json.dumps(labels)})
-    _write_table(table, path)
-
-
-def write_smoothed(votes: Annotations, path: str) -> None:
-    """Write the smoothed shares of votes, one row per item, as a table of predictions."""
-    if taken := [name for name in votes.classes or () if name in SYNONYMS["task"]]:
-        raise ValueError(
-            f"a class is called {taken[0]!r}, like a column of items. Rename it with rename."
-        )
-    _write_table(
-        need("pyarrow", "Writing tables").Table.from_pandas(
-            votes.to_frame("smoothed").reset_index()
-        ),
-        path,
-    )
-
-
-def _write_table(table: pa.Table, path: str) -> None:
-    with table_writer(path, table.schema) as write:
-        for batch in table.to_batches():
-            write(batch)
-
-
-def read_votes(path: str | Path) -> Annotations:
-    """Read votes from a long table of `write_votes`: task, worker, label, and time if known.
-
-    Exports of annotation tools, and tables whose columns have other names, are for
-    `Annotations.read`.
-    """
-    from credalset.votes import Annotations
-
-    table = read_table(path)
-    try:
-        names = {role: str(name) for role, name in find_columns(table.schema.names, {}).items()}
-    except ValueError:
-        has = join_names(table.schema.names, 12)
-        raise ValueError(
-            f"{path} needs columns task and label, but has {has}. Use credalset import first."
-        ) from None
-    with readable(str(path)):
-        found = need("pyarrow").Table.from_batches(table.batches, table.schema)
-        columns = {name: as_texts(found[name]) for name in names.values()}
-    long = long_table(columns, names)
-    long.declare(_labels(table.schema.metadata))
-    return replace(
-        Annotations.from_table(long, scale=long.ordered or None),
-        origin=f"{Path(path).name}, read as long",
-    )

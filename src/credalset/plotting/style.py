@@ -11,9 +11,9 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from credalset._batch import item_names
 from credalset._typing import ArrayLike, FloatArray
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import read_labels
 
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
 GREEN, DARK_GREEN = "#009E73", "#00523C"
@@ -97,26 +97,22 @@ def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None
 
 
 def read_points(value: Any, name: str, sets: CredalSet, *, per_set: bool = False) -> FloatArray:
-    """Return distributions (n, K) from one distribution (K,) or several (n, K), or from counts."""
-    named = hasattr(value, "distributions") or hasattr(value, "columns")
-    rows = value if named else np.atleast_2d(np.asarray(value))
-    items = (
-        sets.items if len(rows) == len(sets) or hasattr(value, "align") else None
-    )  # votes may hold further items
-    points = read_labels(
-        rows,
-        items=items,
-        classes=sets.classes,
-        n_classes=sets.n_classes,
-        name=name,
-        like="the sets",
-    ).distributions
-    if per_set and len(points) not in (1, len(sets)):
+    """Return distributions (n, K) from one distribution (K,) or several (n, K), or from counts.
+
+    Rows with names, or as many as there are sets, are those of the sets.
+    """
+    batch = sets._batch
+    if np.ndim(value) == 1:
+        return batch.candidates(batch.per_class(value, name)[None], name)
+    n_rows = len(value)
+    if item_names(value, name) is not None or n_rows == len(sets):
+        return batch.votes(value, name).distributions
+    if per_set and n_rows != 1:
         raise ValueError(
-            f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row, "
-            "or one per set."
+            f"{name} has {n_rows} rows, but there are {len(sets)} sets. Pass one row, or one per "
+            "set."
         )
-    return points
+    return batch.candidates(value, name)
 
 
 def given_marks(sets: CredalSet, truth: Any, votes: Any, *, per_set: bool = False) -> list[Mark]:

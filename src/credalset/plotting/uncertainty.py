@@ -13,7 +13,6 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset.plotting import style
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import log_base
-from credalset.votes.names import per_item
 
 MAX_VECTORS = 2_000  # more marks are stored as pixels in vector graphics
 MAX_MARKS = 20_000  # more points are counted in hexagons
@@ -66,16 +65,14 @@ def uncertainty_map(
     'aleatoric: smallest normalised entropy'
     """
     style.check_sets(sets)
-    values = (
-        None
-        if color is None or isinstance(color, str)
-        else np.asarray(per_item(color, sets.items, "color"))
-    )
-    if values is not None and values.shape != (len(sets),):
-        raise ValueError(
-            f"color must be one colour or one value per set ({len(sets)}), but has shape "
-            f"{values.shape}."
-        )
+    values = None
+    if color is not None and not isinstance(color, str):
+        values = np.asarray(sets._batch.per_item(color, "color"))
+        if values.shape != (len(sets),):
+            raise ValueError(
+                f"color must be one colour or one value per set ({len(sets)}), but has shape "
+                f"{values.shape}."
+            )
     parts = sets.uncertainty(base)
     largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
     ax = style.axes_or_new(ax, height=2.9)

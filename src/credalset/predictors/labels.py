@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
+from credalset._batch import Batch, Labels, is_default, item_names, name_array, read_votes
+from credalset._predictions import Named
 from credalset._typing import AnyArray, ArrayLike
-from credalset._validation import unmasked
-from credalset.votes import names
-from credalset.votes.names import Labels, as_names, item_names, name_array
+from credalset._validation import as_names, unmasked
 
 NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
 
@@ -22,10 +22,10 @@ NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
     """Return labels in the order of the items of X and of the classes.
 
-    Items are matched by name where X and Y have names, and by position where Y has none. Labels
-    with names beside features without are refused: steps of a pipeline, and many meta-estimators,
-    drop the names of X. An index of whole numbers, which every part of a frame has, does not count
-    as names there.
+    Items are matched by name where X and Y have names; without names, Y is in the order of X. A
+    text index of Y beside features without names is refused: steps of a pipeline, and many
+    meta-estimators, drop the names of X. An index of whole numbers, which scikit-learn leaves on
+    every part of a frame, is no name beside such features.
 
     Parameters
     ----------
@@ -48,23 +48,36 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         raise ValueError(
             f"fitting requires y to be passed, but the target y is None. Pass labels as {name}."
         )
-    is_numbered = (
-        hasattr(Y, "iloc") and getattr(getattr(Y, "index", None), "dtype", None) == np.int64
-    )
-    if not hasattr(Y, "distributions"):
+    labels = _as_labels(Y, name, classes)
+    known = labels.classes if classes is None else as_names(classes)
+    n_classes = labels.n_classes if known is None else len(known)
+    if X is None:
+        rows: Any = labels
+        items = labels.items
+    else:
+        rows = np.empty((_num_samples(X), 0))
+        items = item_names(unmasked(X, "X"), "X")
+        if items is None and _is_numbered(Y):
+            labels = replace(labels, items=None)
+    batch = Batch(rows, n_classes, items, known, name="X")
+    found = batch.votes(labels, name)
+    # Numbers 0, …, K − 1 are matched, but are no names.
+    return replace(found, classes=None) if known is not None and is_default(known) else found
+
+
+def _as_labels(Y: Any, name: str, classes: Any) -> Labels:
+    """Read Y in its own order."""
+    if not isinstance(Y, Named):
         array = np.asarray(unmasked(Y, name))
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
-            Y = replace(_single_votes(array, name, classes), items=item_names(Y))
-    found = names.read_labels(
-        Y, items=item_names(Y), classes=classes, name=name, like="the fitted estimator"
-    )
-    if X is None:
-        return found
-    items = item_names(unmasked(X, "X"))
-    if items is None and is_numbered:
-        names.warn_of_numbers(found.items, "items", name, "X")
-        return replace(found, items=None)
-    return names.read_labels(found, items=items, name=name, like="X", by_position=False)
+            return replace(_single_votes(array, name, classes), items=item_names(Y, name))
+    return read_votes(Y, name)
+
+
+def _is_numbered(value: Any) -> bool:
+    """Tell whether a pandas object has an index of whole numbers."""
+    index = getattr(value, "index", None)
+    return getattr(index, "dtype", None) == np.int64
 
 
 def class_array(labels: Labels) -> AnyArray:
@@ -125,6 +138,17 @@ def accepts_sparse(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and bool(get_tags(estimator).input_tags.sparse)
 
 
+def read_weights(sample_weight: Any, X: Any) -> Any:
+    """Return the weights of items in the order of X, matched by name where both have names."""
+    if sample_weight is None:
+        return None
+    items = item_names(X, "X")
+    if items is None and _is_numbered(sample_weight):
+        return np.asarray(unmasked(sample_weight, "sample_weight"))
+    batch = Batch(np.empty((_num_samples(X), 0)), 0, items, name="X")
+    return np.asarray(batch.per_item(sample_weight, "sample_weight"))
+
+
 SMALLEST_PROBABILITY = float(
     np.finfo(np.float64).eps
 )  # smaller ones are clipped, as in scikit-learn's log_loss
@@ -174,7 +198,4 @@ class SoftScoring:
         prediction = np.maximum(self.predict_proba(X), SMALLEST_PROBABILITY)  # type: ignore[attr-defined]
         labels = read_labels(y, X, classes=getattr(self, "classes_", None))
         logs = xlogy(labels.distributions, prediction).sum(axis=1)
-        weights = (
-            None if sample_weight is None else np.asarray(unmasked(sample_weight, "sample_weight"))
-        )
-        return float(np.average(logs, weights=weights))
+        return float(np.average(logs, weights=read_weights(sample_weight, X)))

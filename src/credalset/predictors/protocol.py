@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,34 +14,31 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from credalset._predictions import map_arrays
+from credalset._batch import Batch, Labels, Names, is_default, item_names, take_columns
 from credalset._typing import AnyArray, FloatArray
-from credalset._validation import Checked
+from credalset._validation import as_names
 from credalset.exceptions import MissingExtraError
 from credalset.predictors.labels import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
-from credalset.votes.names import Labels, Names, as_names, is_unnamed, item_names
+
+#: where the networks are, which are imported when one is made: PyTorch takes seconds
+NETWORKS = "credalset.predictors.torch"
 
 
 def default_estimator(score: Score) -> Any:
     """Return the network that makes the predictions a score needs."""
     try:
-        from credalset.predictors.torch import (
-            FirstOrderNetwork,
-            IntervalNetwork,
-            SecondOrderNetwork,
-        )
+        networks = import_module(NETWORKS)
     except MissingExtraError:
-        alternative = (
-            f"or pass an estimator of your own with {' or '.join(score.prediction_methods)}"
-        )
+        methods = " or ".join(score.prediction_methods)
+        alternative = f"or pass an estimator of your own with {methods}"
         raise MissingExtraError(
             "The default estimator, a neural network,", "torch", "torch", alternative
         ) from None
     if "predict_intervals" in score.prediction_methods:
-        return IntervalNetwork()
-    return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
+        return networks.IntervalNetwork()
+    return networks.FirstOrderNetwork() if score.order == "first" else networks.SecondOrderNetwork()
 
 
 def prepare(estimator: Any, score: Score) -> Any:
@@ -107,26 +105,28 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
     return any(_find_method(estimator, method) is not None for method in score.prediction_methods)
 
 
-def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Checked:
-    """Return validated predictions of the kind a score needs, with the names of the items of X.
+def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Batch:
+    """Return valid predictions of the kind that a score needs, with the names of the items of X.
 
     The columns are put into the order of the classes, if the estimator has the same ones in
     ``classes_``.
     """
     prediction, method = predict_array(score, estimator, X)
-    checked = score.check_prediction(prediction, f"the output of {method}")
+    valid = score.check_prediction(prediction, f"the output of {method}")
     own = estimator_classes(estimator)
     if own is not None and own != classes and set(own) == set(classes or ()):
-        checked = map_arrays(
-            checked, lambda array: array[:, [own.index(name) for name in classes or ()]]
-        )
-    return Checked(checked, item_names(X))
+        columns = np.array([own.index(name) for name in classes or ()], dtype=np.int64)
+        valid = take_columns(valid, columns)
+    return Batch(valid, score.n_classes(valid), item_names(X, "X"), classes, name="X")
 
 
 def estimator_classes(estimator: Any) -> Names | None:
     """Return the names in the attribute ``classes_`` of an estimator, or None."""
     own = getattr(estimator, "classes_", None)
-    return None if own is None or np.ndim(own) != 1 or is_unnamed(names := as_names(own)) else names
+    if own is None or np.ndim(own) != 1:
+        return None
+    names = as_names(own)
+    return None if is_default(names) else names
 
 
 def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:

@@ -18,13 +18,13 @@ from sklearn.utils.validation import (
 )
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import unmasked
 from credalset.predictors.labels import (
     SoftScoring,
     accepts_sparse,
     class_array,
     note_features,
     read_labels,
+    read_weights,
 )
 
 
@@ -105,7 +105,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
             X = np.asarray(X)
         items, codes = np.nonzero(distributions)
         weights = distributions[items, codes]
-        if (given := unmasked(sample_weight, "sample_weight")) is not None:
+        given = read_weights(sample_weight, X)
+        if given is not None:
             weights = weights * _check_sample_weight(given, np.empty((n_items, 1)))[items]
         self.base_ = base.fit(_safe_indexing(X, items), codes, **{weight_name: weights})
         return self

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from credalset._batch import Batch, Labels
 from credalset._display import proportion
 from credalset._files import write_file
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
+from credalset.calibration.base import Calibration, Inputs, as_level
+from credalset.calibration.levels import exact_level
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
-from credalset.evaluation.table import Source, assess
-from credalset.evaluation.verdict import Verdict, coverage_band, items_used
+from credalset.evaluation.table import assess
+from credalset.evaluation.tested import AtLevel, TestedItems, read_inputs
+from credalset.evaluation.verdict import Verdict
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.reporting import figures
-from credalset.reporting.items import Items, choose_shown, read_items
+from credalset.reporting.items import Items, choose_shown, name_batch, read_items
 from credalset.reporting.page import (
     FIRST_ROWS,
     Findings,
@@ -106,7 +110,7 @@ class Report:
 
 def report(
     source: Any,
-    prediction: ArrayLike | None = None,
+    predictions: Any = None,
     votes: Any = None,
     path: str | Path | None = "report.html",
     *,
@@ -130,13 +134,13 @@ def report(
 
     Parameters
     ----------
-    source : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier or CredalSet
+    source : Calibration, ConformalCredalClassifier or CredalSet
         The calibration or classifier that predicts the sets, or the sets themselves. The page of a
         `CredalSet` has no curve of coverage over levels.
-    prediction : array of shape (N, K), optional
+    predictions : array or data frame of shape (N, K), optional
         Predictions for the items, or features for a classifier, as in ``source.predict_set``. Omit
         it if ``source`` is a `CredalSet`.
-    votes : array of shape (N, K) or Annotations, optional
+    votes : array or data frame of shape (N, K), or Annotations, optional
         Held-out counts or label distributions of the items. Rows of zeros or NaN are items without
         votes.
     path : str, Path or None
@@ -174,104 +178,124 @@ def report(
     Report
         The page and the results that it shows.
     """
-    with warnings.catch_warnings(
-        action="ignore", category=CredalSetWarning
-    ):  # the page says what these would
+    # The page says what these warnings would.
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
         refuse_shared(votes, votes_in_hand, "votes")
-        levels = _predict(source, prediction, alpha, groups, weights, votes_in_hand)
-        known = read_items(
-            levels.sets, votes, votes_in_hand, items, texts, images, groups, slices, classes, rules
-        )
-        found = _measure(source, levels, known, compare)
-    if found.verdict.used:
-        warn(f"{found.verdict.headline}. Coverage on them says nothing about new items.")
-    calibration = None if levels.origin is None else levels.origin.calibration
-    facts = page_facts(title, known, calibration, found, provenance(source, known, _command))
-    html, shown = _fit(facts, known, found.covered)
+        found = _read_source(source, predictions, alpha, groups, weights, votes_in_hand)
+        batch = name_batch(found.batch, items, classes)
+        about = (texts, images, groups, slices, rules)
+        known = read_items(found.sets, batch, votes, votes_in_hand, *about)
+        tested = found.test(source, known.votes)
+        findings = _measure(tested, found, known, compare)
+    verdict = findings.verdict
+    if verdict.used:
+        warn(f"{verdict.headline}. Coverage on them says nothing about new items.")
+    calibration = tested.calibration
+    made = provenance(calibration, known, _command)
+    facts = page_facts(title, known, calibration, findings, made)
+    html, shown = _fit(facts, known, findings.covered)
     target = None if path is None else Path(path)
     if target is not None:
         write_file(target, html.encode("utf-8"))
-    return Report(
-        html, target, found.verdict, found.slices, found.worst, known.queue, found.sizes, shown
-    )
+    seen = (verdict, findings.slices, findings.worst, known.queue, findings.sizes)
+    return Report(html, target, *seen, shown)
 
 
-class Levels(NamedTuple):
-    """Sets at each level, each predicted once; where they come from, and the level of the page."""
+@dataclass(frozen=True, eq=False)
+class PageSource:
+    """The sets of the page, and the calibration and inputs that can predict them at other levels.
 
-    origin: Source | None
+    The calibration and inputs are None if the sets were passed as they are.
+    """
+
+    sets: CredalSet
     alpha: float | None
-    at: dict[float | None, CredalSet]
+    batch: Batch
+    calibration: Calibration | None = None
+    inputs: Inputs | None = None
 
-    @property
-    def sets(self) -> CredalSet:
-        """The sets that the page shows."""
-        return self.at[self.alpha]
+    def test(self, source: Any, labels: Labels) -> TestedItems:
+        """Return the items with votes."""
+        if self.inputs is None:
+            return TestedItems.of_sets(labels)
+        return TestedItems.of(source, replace(self.inputs, batch=self.batch), labels)
+
+    def other_levels(self) -> list[float]:
+        """Return the further levels that the page shows and the calibration serves."""
+        calibration = self.calibration
+        if calibration is None:
+            return []
+        levels = sorted({*LEVELS, *CURVE} - {self.alpha})
+        return [level for level in levels if calibration._serves(exact_level(level))]
 
 
-def _predict(
-    source: Any, prediction: Any, alpha: float | None, groups: Any, weights: Any, votes_in_hand: Any
-) -> Levels:
-    """Predict the sets at every level that the page shows."""
+def _read_source(
+    source: Any,
+    predictions: Any,
+    alpha: float | None,
+    groups: Any,
+    weights: Any,
+    votes_in_hand: Any,
+) -> PageSource:
+    """Read what the sets are predicted from, and predict those of the page."""
     level = None if alpha is None else as_probability(alpha, "alpha")
     if isinstance(source, CredalSet):
-        if prediction is not None:
+        if predictions is not None:
             raise ValueError(
-                "prediction was given, but sets have predictions of their own. Pass votes by name."
+                "predictions was given, but sets have predictions of their own. Pass votes by name."
             )
-        return Levels(None, level, {level: source})
-    if prediction is None:
-        raise ValueError("prediction is missing: pass the predictions for the items of the page.")
-    origin = Source.read(source, prediction, groups, weights, votes_in_hand)
+        return PageSource(source, level, source._batch)
+    if predictions is None:
+        raise ValueError("predictions is missing: pass those for the items of the page.")
+    inputs = read_inputs(source, predictions, groups, weights, votes_in_hand)
+    calibration = source.calibration
     level = 0.1 if level is None else level
-    found: dict[float | None, CredalSet] = {level: origin.predict(level)}
-    for one in {*LEVELS, *CURVE} - {level}:
-        try:
-            found[one] = origin.predict(one)
-        except ValueError:  # a level that the noise model cannot serve
-            continue
-    return Levels(origin, level, found)
+    sets = calibration._predict(inputs, as_level(level))
+    return PageSource(sets, level, inputs.batch, calibration, inputs)
 
 
 def _measure(
-    source: Any, levels: Levels, items: Items, compare: Sequence[dict[str, Any]]
+    tested: TestedItems, found: PageSource, items: Items, compare: Sequence[dict[str, Any]]
 ) -> Findings:
-    """Measure coverage and sizes at each level, and coverage by slice."""
-    origin, alpha, sets_at = levels
-    shares = items.votes.shares
-    left_out = ""
-    if origin is not None:
-        shares, left_out = origin.tested(shares, items.votes.totals)
-    there = np.asarray(~np.isnan(shares).any(axis=1))
-    used = "" if origin is None else items_used(source, items.keys)
-    sized = [
-        one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS
-    ]
-    rows = {
-        one: assess(sets_at[one], shares, one, origin, used, left_out=left_out) for one in sized
-    }
+    """Measure coverage and sizes at each level, each once, and coverage by slice."""
+    alpha = found.alpha
+    own = tested.compare(found.sets, alpha)
+    at: dict[float | None, AtLevel] = {alpha: own}
+    at |= {level: tested.predict(level) for level in found.other_levels()}
+    assessed = {}
+    for level in sorted(at, key=lambda level: level or 0.0):
+        if level == alpha or level in LEVELS:
+            assessed[level] = assess(at[level], tested)
     covered = np.full(len(items), 2)
-    covered[there] = voted = levels.sets[there].contains(shares[there])
-    curve = []
-    if origin is not None and len(voted) >= FEWEST_FOR_CURVE:
-        keys = (
-            None
-            if origin.keys is None
-            else [key for key, has in zip(origin.keys, there, strict=True) if has]
-        )
-        for one in sorted(one for one in sets_at if one is not None and one <= CURVE[-1]):
-            hits = sets_at[one][there].contains(shares[there])
-            band = coverage_band(origin.calibration, one, len(hits), groups=keys)
-            curve.append((one, proportion(int(hits.sum()), len(hits)), band))
-    features = {name: values[there] for name, values in items.features.items()}
+    covered[tested.rows] = own.covered
+    features = {name: values[tested.rows] for name, values in items.features.items()}
     slices = [
-        part for part in slice_coverage(voted, features) if part.coverage.n >= FEWEST_IN_SLICE
+        part for part in slice_coverage(own.covered, features) if part.coverage.n >= FEWEST_IN_SLICE
     ]
-    worst = (
-        worst_slice(voted, features, random_state=0) if len(voted) >= FEWEST_FOR_SEARCH else None
+    worst = None
+    if len(own.covered) >= FEWEST_FOR_SEARCH:
+        worst = worst_slice(own.covered, features, random_state=0)
+    return Findings(
+        verdict=assessed[alpha][1],
+        covered=covered,
+        curve=_curve(tested, at),
+        slices=slices,
+        low=_low(slices, alpha),
+        worst=worst,
+        sizes=[*(row for row, _ in assessed.values()), *compare],
     )
-    sizes = [*(row for row, _ in rows.values()), *compare]
-    return Findings(rows[alpha][1], covered, curve, slices, _low(slices, alpha), worst, sizes)
+
+
+def _curve(tested: TestedItems, at: Mapping[float | None, AtLevel]) -> list[Any]:
+    """Return level, coverage and band of each level."""
+    if tested.calibration is None or len(tested.rows) < FEWEST_FOR_CURVE:
+        return []
+    curve = []
+    for level in sorted(level for level in at if level is not None and level <= CURVE[-1]):
+        covered = at[level].covered
+        seen = proportion(int(covered.sum()), len(covered))
+        curve.append((level, seen, tested.band(level, tested.rows)))
+    return curve
 
 
 def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[bool]:

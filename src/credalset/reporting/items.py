@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
-from credalset._validation import as_matrix
+from credalset._batch import Batch, Labels
+from credalset._display import join_names
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import as_names
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import ACTIONS
-from credalset.votes import names
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
@@ -23,35 +24,6 @@ ALWAYS_SHOWN = 100  # first items of each action, which are never left to chance
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
-    """Votes for the items of the page.
-
-    Attributes
-    ----------
-    shares : ndarray of shape (N, K)
-        Label distributions; NaN where an item has no votes.
-    counts : ndarray of shape (N, K) or None
-        Votes, NaN where an item has none; None if only shares are known.
-    unmatched : int
-        Items with votes that are not among those of the page.
-    """
-
-    shares: FloatArray
-    counts: FloatArray | None = None
-    unmatched: int = 0
-
-    @property
-    def there(self) -> BoolArray:
-        """Which items have votes."""
-        return np.asarray(~np.isnan(self.shares).any(axis=1))
-
-    @property
-    def totals(self) -> FloatArray | None:
-        """Votes per item, None if they were not counted."""
-        return None if self.counts is None else np.nan_to_num(self.counts).sum(axis=1)
-
-
-@dataclass(frozen=True, eq=False)
 class Items:
     """The items of the page and their sets.
 
@@ -59,13 +31,13 @@ class Items:
     ----------
     sets : CredalSet
         N sets over K classes.
-    keys : tuple or None
-        Names of the items as they were given.
+    batch : Batch
+        Names of the items and classes, with which everything is matched.
     names, classes : list of str
         Names of items and classes as the page writes them.
-    votes : Votes
+    votes : Labels
         Held-out votes, which test coverage.
-    shown_votes : Votes
+    shown_votes : Labels
         The votes that the page shows with each item: the votes in hand if there are any, else the
         held-out votes.
     texts, links : list of str, or None
@@ -83,11 +55,11 @@ class Items:
     """
 
     sets: CredalSet
-    keys: tuple[Any, ...] | None
+    batch: Batch
     names: list[str]
     classes: list[str]
-    votes: Votes
-    shown_votes: Votes
+    votes: Labels
+    shown_votes: Labels
     texts: list[str] | None
     links: list[str] | None
     groups: list[str] | None
@@ -103,74 +75,78 @@ class Items:
 
 def read_items(
     sets: CredalSet,
+    batch: Batch,
     votes: Any,
     votes_in_hand: Any = None,
-    items: Sequence[Any] | None = None,
     texts: Any = None,
     images: Any = None,
     groups: Any = None,
     slices: Mapping[str, Any] | None = None,
-    classes: Sequence[Any] | None = None,
     rules: QueueRules | None = None,
 ) -> Items:
-    """Check what is given about the items of the sets, and measure the sets."""
-    n = len(sets)
-    k = sets.n_classes
-    named = sets.classes if classes is None else names.as_names(classes)
-    if named is not None and len(named) != k:
-        raise ValueError(
-            f"classes must name each of the {k} classes, but holds {len(named)} names: "
-            f"{list(named)}."
-        )
-    given = sets.items if items is None else items
-    keys = None if given is None else names.as_names(_column(given, "items", n))
-
-    def column(values: Any, name: str, letters: int) -> list[str] | None:
-        found = None if values is None else _column(names.per_item(values, keys, name), name, n)
-        return None if found is None else [shorten(text_of(value), letters) for value in found]
-
-    held_out = read_votes(votes, n, keys, named, k)
-    shown = (
-        held_out
-        if votes_in_hand is None
-        else read_votes(votes_in_hand, n, keys, named, k, "votes_in_hand")
-    )
-    voted = names.item_names(votes)
-    keys = voted if keys is None and len(voted or ()) == n else keys
-    linked = (
-        None if images is None else _column(names.per_item(images, keys, "images"), "images", n)
-    )
-    links = None if linked is None else [safe_link(link) for link in linked]
+    """Read what is given about the items of the sets, and measure the sets."""
+    held_out = batch.votes(votes, partial=True)
+    shown = held_out
+    if votes_in_hand is not None:
+        shown = batch.votes(votes_in_hand, "votes_in_hand", partial=True)
     lower, upper = sets.envelope()
-    called = (
-        named or (None if votes is None else names.class_names(votes, "votes")) or tuple(range(k))
-    )
-    labelled = [
-        shorten(text_of(name), ITEM_LETTERS) for name in (range(n) if keys is None else keys)
-    ]
-    own = None if np.ndim(groups) == 2 else column(groups, "groups", GROUP_LETTERS)
-    grouped_by = getattr(groups, "name", None)
+    groups = batch.per_item(groups, "groups")
+    labelled = _texts(range(len(sets)) if batch.items is None else batch.items, ITEM_LETTERS)
+    classes = range(sets.n_classes) if batch.classes is None else batch.classes
     known = Items(
-        sets,
-        keys,
-        labelled,
-        [shorten(text_of(name), CLASS_LETTERS) for name in called],
-        held_out,
-        shown,
-        column(texts, "texts", TEXT_LETTERS),
-        links,
-        own,
-        {},
-        lower,
-        upper,
-        0.5 * (upper - lower).sum(axis=1),
-        sets.queue(rules, items=labelled),
+        sets=sets,
+        batch=batch,
+        names=labelled,
+        classes=_texts(classes, CLASS_LETTERS),
+        votes=held_out,
+        shown_votes=shown,
+        texts=_column(batch, texts, "texts", TEXT_LETTERS),
+        links=_links(batch, images),
+        groups=None if np.ndim(groups) == 2 else _column(batch, groups, "groups", GROUP_LETTERS),
+        features={},
+        lower=lower,
+        upper=upper,
+        width=0.5 * (upper - lower).sum(axis=1),
+        queue=sets.queue(rules, items=labelled),
     )
-    known.features.update(_features(known, str(grouped_by or "group")))
+    known.features.update(_features(known, str(getattr(groups, "name", None) or "group")))
     for name, values in _extra_features(groups, slices).items():
-        ordered = _column(names.per_item(values, keys, f"slices[{name!r}]"), f"slices[{name!r}]", n)
-        known.features[shorten(text_of(name), CLASS_LETTERS)] = np.asarray(ordered)
+        column = np.asarray(batch.column(values, f"slices[{name!r}]"))
+        known.features[shorten(text_of(name), CLASS_LETTERS)] = column
     return known
+
+
+def name_batch(batch: Batch, items: Any, classes: Any) -> Batch:
+    """Return the batch with names that are given beside it, for what has none."""
+    for what, given in (("items", items), ("classes", classes)):
+        if given is None:
+            continue
+        own = getattr(batch, what)
+        names = as_names(given)
+        size = len(batch) if what == "items" else batch.n_classes
+        if len(names) != size:
+            raise ValueError(
+                f"{what} must name each of the {size} {what}, but holds {len(names)} names."
+            )
+        if own is not None and own != names:
+            raise ValueError(
+                f"{what} are {join_names(names, 3)}, but those of the sets are "
+                f"{join_names(own, 3)}. Leave {what} out, or give the same."
+            )
+        batch = replace(batch, items=names) if what == "items" else replace(batch, classes=names)
+    return batch
+
+
+def _texts(values: Iterable[Any], letters: int) -> list[str]:
+    return [shorten(text_of(value), letters) for value in values]
+
+
+def _column(batch: Batch, values: Any, name: str, letters: int) -> list[str] | None:
+    return None if values is None else _texts(batch.column(values, name), letters)
+
+
+def _links(batch: Batch, images: Any) -> list[str] | None:
+    return None if images is None else [safe_link(one) for one in batch.column(images, "images")]
 
 
 def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
@@ -182,8 +158,8 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
         items.sets.center.argmax(axis=1)
     ]
     features["width of the set"] = np.nan_to_num(items.width).round(6)
-    totals = items.votes.totals
-    there = items.votes.there
+    totals = items.votes.n_votes
+    there = items.votes.has_votes
     if totals is not None and len(np.unique(totals[there])) > 1:
         kind = "votes" if items.shown_votes is items.votes else "later votes"
         features[f"number of {kind}"] = totals.astype(np.int64)
@@ -204,71 +180,6 @@ def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, 
         for name, values in columns.items()
     }
     return marked | ({} if slices is None else dict(slices))
-
-
-def read_votes(
-    votes: Any,
-    n: int,
-    items: tuple[Any, ...] | None,
-    classes: tuple[Any, ...] | None,
-    k: int,
-    name: str = "votes",
-) -> Votes:
-    """Read counts, distributions or `Annotations`; rows of zeros or NaN are items without votes.
-
-    Classes and items are matched by name where both sides have names, by position otherwise.
-    """
-    if votes is None:
-        return Votes(np.full((n, k), np.nan))
-    columns = names.match_names(
-        names.class_names(votes, name), classes, "classes", name, "prediction"
-    )
-    counted = (
-        getattr(votes, "has_counts", True)
-        if isinstance(getattr(votes, "counts", None), np.ndarray)
-        else None
-    )
-    raw = votes if counted is None else votes.counts if counted else votes.distributions
-    matrix = as_matrix(raw, name, n_classes=k)
-    matrix = matrix if columns is None else matrix[:, columns]
-    own = names.item_names(votes)
-    unmatched = 0
-    if items is None:
-        names.refuse_names(votes, name, "prediction")
-    if items is not None and own is not None:
-        position = {key: row for row, key in enumerate(own)}
-        rows = [position.get(key, -1) for key in items]
-        if n and max(rows) < 0:
-            raise ValueError(
-                f"{name} and items have no name in common: {names.join_names(own, 3)} and "
-                f"{names.join_names(items, 3)}."
-            )
-        unmatched = len(set(own) - set(items))
-        matrix = np.vstack([matrix, np.full((1, k), np.nan)])[rows]
-    if len(matrix) != n:
-        raise ValueError(
-            f"{name} has {len(matrix)} rows, but there are {n} items. Pass one row per item."
-        )
-    there = ~(np.isnan(matrix).all(axis=1) | (matrix == 0).all(axis=1))
-    shares = np.full((n, k), np.nan)
-    counts = np.full((n, k), np.nan)
-    if there.any():
-        labels = names.read_labels(matrix[there], name=name)
-        shares[there] = labels.distributions
-        counted = labels.counts is not None if counted is None else counted
-        counts[there] = matrix[there]
-    return Votes(shares, counts if counted else None, unmatched)
-
-
-def _column(values: Any, name: str, n: int) -> list[Any]:
-    if isinstance(values, str) or not hasattr(values, "__len__"):
-        raise TypeError(f"{name} must hold one value per item, but is {values!r}.")
-    found = values.tolist() if hasattr(values, "tolist") else list(values)
-    if len(found) != n:
-        raise ValueError(
-            f"{name} must hold one value for each of the {n} items, but holds {len(found)}."
-        )
-    return found
 
 
 def text_of(value: Any) -> str:

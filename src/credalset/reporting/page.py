@@ -95,8 +95,8 @@ def page_facts(
     return {
         "title": shorten(title, 200),
         "n": len(items),
-        "n_voted": int(items.votes.there.sum()),
-        "with_votes": bool(items.shown_votes.there.any()),
+        "n_voted": int(items.votes.has_votes.sum()),
+        "with_votes": bool(items.shown_votes.has_votes.any()),
         "votes_name": "votes" if items.shown_votes is items.votes else "votes in hand",
         "n_classes": sets.n_classes,
         "classes": items.classes,
@@ -106,9 +106,7 @@ def page_facts(
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",
         "tone": _tone(verdict) if len(items) else "untested",
-        "n_calibration": None
-        if calibration is None
-        else getattr(calibration, "n_items", None) or len(calibration),
+        "n_calibration": None if calibration is None else len(calibration),
         "guarantee": None if calibration is None else _guarantee(calibration.guarantee),
         "gauge": figures.gauge(verdict) if verdict.observed.n else None,
         "curve": figures.curve(curve, alpha) if curve else None,
@@ -166,7 +164,7 @@ def _example_rows(items: Items) -> list[int]:
 def table_rows(items: Items, covered: IntArray, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the cells of some rows of the table."""
     queue = items.queue
-    totals = items.shown_votes.totals
+    totals = items.shown_votes.n_votes
     return [
         {
             "name": items.names[i],
@@ -265,7 +263,7 @@ def _actions(items: Items) -> list[dict[str, Any]]:
 def _envelopes(items: Items) -> str | None:
     """Draw the mean envelopes of the classes, unless a triangle shows three of them."""
     full = np.isfinite(items.width)
-    there = items.shown_votes.there
+    there = items.shown_votes.has_votes
     if items.sets.n_classes == 3 or not full.any():
         return None
     return figures.bars(
@@ -273,7 +271,7 @@ def _envelopes(items: Items) -> str | None:
         items.lower[full].mean(axis=0),
         items.upper[full].mean(axis=0),
         items.sets.center[full].mean(axis=0),
-        items.shown_votes.shares[there].mean(axis=0)
+        items.shown_votes.distributions[there].mean(axis=0)
         if there.any()
         else np.full(len(items.classes), np.nan),
         label="Mean envelope of each class, with the mean prediction and the mean share of votes",
@@ -289,7 +287,7 @@ def _example(items: Items, row: int) -> dict[str, Any]:
         items.lower[row],
         items.upper[row],
         items.sets.center[row],
-        items.shown_votes.shares[row],
+        items.shown_votes.distributions[row],
     )
     figure = figures.bars(items.classes, *of_item, label=label, most=6)
     return cells | {
@@ -304,15 +302,15 @@ def _remarks(items: Items) -> list[str]:
     sets = items.sets
     n = len(items)
     found = []
-    missing = n - int(items.votes.there.sum())
+    missing = n - int(items.votes.has_votes.sum())
     if 0 < missing < n:
         found.append(
             f"{missing:,} of {n:,} items have no votes. They are in the map and the table, "
             "but not in the coverage."
         )
-    if items.votes.unmatched:
+    if items.votes.n_unmatched:
         found.append(
-            f"{items.votes.unmatched:,} items with votes are not among the predictions and "
+            f"{items.votes.n_unmatched:,} items with votes are not among the predictions and "
             "were left out."
         )
     if empty := int(sets.is_empty().sum()):
@@ -346,7 +344,11 @@ def script_data(
     queue = items.queue
     votes = items.shown_votes
     reasons = list(dict.fromkeys(queue.reason.tolist()))
-    known, steps = (votes.shares, COARSE) if votes.counts is None else (votes.counts, 1)
+    known = votes.distributions
+    steps = COARSE
+    if votes.counts is not None:
+        known = np.where(votes.has_votes[:, None], votes.counts, np.nan)
+        steps = 1
     groups = None if items.groups is None else sorted(set(items.groups))
     columns: dict[str, Any] = {
         "classes": items.classes,
@@ -378,7 +380,7 @@ def script_data(
         "lower": _steps(items.lower[rows], COARSE),
         "upper": _steps(items.upper[rows], COARSE),
         "counted": votes.counts is not None,
-        "votes": _steps(known[rows], steps) if votes.there.any() else None,
+        "votes": _steps(known[rows], steps) if votes.has_votes.any() else None,
         "groups": groups,
         "group": None
         if items.groups is None
@@ -405,17 +407,15 @@ def _steps(values: FloatArray, steps: int) -> list[int]:
     )
 
 
-def provenance(source: Any, items: Items, command: str) -> dict[str, str]:
+def provenance(calibration: Any, items: Items, command: str) -> dict[str, str]:
     """Return what a reader needs to make the page again, by heading."""
-    calibration = getattr(source, "calibration_", source)
-    votes = items.votes.shares if items.votes.counts is None else items.votes.counts
-    epoch = os.environ.get(
-        "SOURCE_DATE_EPOCH"
-    )  # sets the time, so that the same data give the same file
+    votes = items.votes.distributions if items.votes.counts is None else items.votes.counts
+    # This variable sets the time, so that the same data give the same file.
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
     when = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
     found = {
         "made by": command,
-        "from": repr(calibration),
+        "from": repr(items.sets if calibration is None else calibration),
         "written": when.strftime("%Y-%m-%d %H:%M UTC"),
         "versions": f"credalset {__version__}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, "
@@ -423,8 +423,8 @@ def provenance(source: Any, items: Items, command: str) -> dict[str, str]:
         "sha256 of the predictions": _checksum(items.sets.center),
         "sha256 of the votes": _checksum(votes),
     }
-    if hasattr(calibration, "scores"):
-        found["sha256 of the calibration scores"] = _checksum(calibration.scores)
+    if calibration is not None:
+        found["sha256 of the calibration scores"] = _checksum(calibration._all_scores())
     return {name: shorten(value, 1000) for name, value in found.items()}
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from credalset._batch import read
 from credalset._blocks import gather_blocks
 from credalset._predictions import PredictionBatch, map_arrays, row_size
 from credalset._typing import ArrayLike, FloatArray, Prediction
@@ -69,10 +71,12 @@ class Score(ABC):
         ndarray of shape (N,)
             Nonconformity scores. A larger score is a worse fit; it may be ``+inf``.
         """
-        checked = self.check_prediction(prediction)
-        labels = as_distributions(distribution, "distribution")
-        self.check_pairs(checked, labels, "distribution")
-        return self.evaluate_rows(checked, labels)
+        batch = read(prediction, name="prediction")
+        batch = batch.with_values(self.check_prediction(batch.values))
+        labels = batch.matrix(distribution, "distribution")
+        labels = as_distributions(labels, "distribution")
+        self.check_pairs(batch.values, labels, "distribution")
+        return self.evaluate_rows(batch.values, labels)
 
     @property
     def positions(self) -> tuple[float, ...] | None:
@@ -101,8 +105,11 @@ class Score(ABC):
         CredalSet
             A batch of N sets.
         """
-        checked = self.check_prediction(prediction)
-        return self._region(checked, as_thresholds(threshold, len(checked)))
+        batch = read(prediction, name="prediction")
+        checked = self.check_prediction(batch.values)
+        thresholds = as_thresholds(batch.per_item(threshold, "threshold"), len(checked))
+        sets = self._region(checked, thresholds)
+        return replace(sets, classes=batch.classes, items=batch.items)
 
     def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
         """Build sets from copies of valid predictions and thresholds (N,)."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import entr, gammaln
 
+from credalset._batch import read
 from credalset._blocks import gather_blocks, row_blocks
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
@@ -43,12 +44,14 @@ class IntervalPrediction(PredictionBatch):
 
     Parameters
     ----------
-    distributions : ndarray of shape (N, K)
+    distributions : array or data frame of shape (N, K)
         Predicted distributions.
-    below : ndarray of shape (N, K)
+    below : array or data frame of shape (N, K)
         Half-widths of the intervals below the predicted probabilities.
-    above : ndarray of shape (N, K)
+    above : array or data frame of shape (N, K)
         Half-widths of the intervals above the predicted probabilities.
+    items, classes : tuple, optional
+        Names of the rows and columns; by default those of the data frame.
 
     Examples
     --------
@@ -63,6 +66,20 @@ class IntervalPrediction(PredictionBatch):
     distributions: FloatArray
     below: FloatArray
     above: FloatArray
+
+    def __post_init__(self) -> None:
+        if all(type(array) is np.ndarray for array in self.arrays()):
+            return
+        batch = read(self.distributions, self.classes, name="distributions")
+        found = {
+            "distributions": batch.values,
+            "below": batch.matrix(self.below, "below"),
+            "above": batch.matrix(self.above, "above"),
+            "items": batch.items or self.items,
+            "classes": batch.classes,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def n_classes(self) -> int:

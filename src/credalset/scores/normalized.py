@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import entr
 
+from credalset._batch import read
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_finite, as_numbers
@@ -24,10 +25,13 @@ class ScaledPrediction(PredictionBatch):
 
     Parameters
     ----------
-    rows : ndarray of shape (N, K)
+    rows : array or data frame of shape (N, K)
         Predictions for the score that is normalised: distributions, or Dirichlet concentrations.
-    scale : ndarray of shape (N,)
-        Expected error of the model for each item, in any unit.
+    scale : array or series of shape (N,)
+        Expected error of the model for each item, in any unit; a series is matched by the names of
+        the items.
+    items, classes : tuple, optional
+        Names of the rows and columns; by default those of the data frame.
 
     Examples
     --------
@@ -40,6 +44,16 @@ class ScaledPrediction(PredictionBatch):
 
     rows: FloatArray
     scale: FloatArray
+
+    def __post_init__(self) -> None:
+        if type(self.rows) is np.ndarray and type(self.scale) is np.ndarray:
+            return
+        batch = read(self.rows, self.classes, name="rows")
+        scale = np.asarray(batch.per_item(self.scale, "scale"))
+        found = {"rows": batch.values, "scale": scale}
+        names = {"items": batch.items or self.items, "classes": batch.classes}
+        for name, value in (found | names).items():
+            object.__setattr__(self, name, value)
 
     @property
     def n_classes(self) -> int:

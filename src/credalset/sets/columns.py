@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credalset._batch import name_array
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.exceptions import need
 from credalset.sets.results import EntropyBounds
-from credalset.votes.names import name_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

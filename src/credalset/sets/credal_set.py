@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
+from credalset._batch import Batch, Names, find_rows, take_names
+from credalset._display import plural
+from credalset._predictions import Named
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
-from credalset._validation import as_generator, as_numbers, as_positive_int, freeze
+from credalset._validation import as_generator, as_positive_int, freeze
+from credalset.io.store import Saved
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Geometry, answer
@@ -19,7 +22,6 @@ from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.simplex import log_base, sample_uniform
-from credalset.votes.names import find_rows, plural, take_names
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet:
+class CredalSet(Saved, Named):
     r"""A batch of N credal sets over K classes, one per prediction.
 
     $$C = \{ \lambda : f(\text{prediction}, \lambda) \le \text{threshold} \}$$
@@ -79,8 +81,8 @@ class CredalSet:
     prediction: Prediction
     threshold: FloatArray
     geometry: Geometry
-    classes: tuple[Any, ...] | None = None
-    items: tuple[Any, ...] | None = None
+    classes: Names | None = None
+    items: Names | None = None
 
     def __post_init__(self) -> None:
         if self.items is not None and not isinstance(self.items, tuple):
@@ -101,6 +103,11 @@ class CredalSet:
     def n_classes(self) -> int:
         """Number of classes K."""
         return self.geometry.n_classes
+
+    @property
+    def _batch(self) -> Batch:
+        """The items and classes, with which whatever belongs to the sets is matched."""
+        return Batch(self, self.n_classes, self.items, self.classes, name="the sets")
 
     def __len__(self) -> int:
         return len(self.geometry)
@@ -143,7 +150,7 @@ class CredalSet:
         --------
         >>> import pandas as pd, credalset as cs
         >>> votes = pd.DataFrame([[3, 1], [0, 4], [2, 2]], index=["a", "b", "c"])
-        >>> calibration = cs.conformalize([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], votes)
+        >>> calibration = cs.conformalize(votes / 4, votes)
         >>> calibration.predict_set(votes / 4, alpha=0.5).select(["c", "a"]).items
         ('c', 'a')
         """
@@ -248,7 +255,7 @@ class CredalSet:
         >>> value.round(2), member.round(2)
         (array([2.2]), array([[0.6, 0.2, 0.2]]))
         """
-        u = as_numbers(utility, "utility")
+        u = self._batch.matrix(utility, "utility")
         n = len(self)
         k = self.n_classes
         if u.shape not in {(k,), (n, k)}:
@@ -286,7 +293,7 @@ class CredalSet:
         utility : array of shape (K,) or (N, K)
             Utility of each class, as in `support`.
         """
-        return 0.0 - self.support(-as_numbers(utility, "utility"))[0]
+        return 0.0 - self.support(-self._batch.matrix(utility, "utility"))[0]
 
     def entropy_bounds(self, base: float | str | None = None) -> EntropyBounds:
         """Return the smallest and the largest Shannon entropy of the members of each set.
@@ -570,18 +577,6 @@ class CredalSet:
            b       0.15  False [0, 1, 2]         3  0.450
         """
         return to_frame(self, items, ask, kind, alpha)
-
-    def save(self, path: str | Path) -> None:
-        """Save the sets with names of classes and items to a folder; `credalset.load` reads them.
-
-        Parameters
-        ----------
-        path : str or Path
-            Folder to write; an object that was saved there before is replaced.
-        """
-        from credalset.io.store import save
-
-        save(self, path)
 
     def _to_store(self) -> dict[str, Any]:
         """Everything else follows from these."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_numbers
 from credalset.sets.geometry import answer
 from credalset.sets.modes import TIE, best_somewhere
 
@@ -32,9 +31,10 @@ RULES = ("e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamm
 MAX_EXPECTATIONS = 20_000
 
 
-def as_utility(utility: Any, n_classes: int) -> FloatArray:
+def as_utility(sets: CredalSet, utility: Any) -> FloatArray:
     """Check a utility matrix (actions × classes) and scale it to [0, 1]; decisions stay."""
-    array = as_numbers(utility, "utility")
+    n_classes = sets.n_classes
+    array = sets._batch.per_class(utility, "utility")
     if array.ndim != 2 or array.shape[1] != n_classes or len(array) == 0:
         raise ValueError(
             f"utility must have shape (n_actions, {n_classes}), one row per action and one column "
@@ -51,7 +51,7 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
     """Return (N, A) booleans: the actions that a rule keeps; see `CredalSet.decide`."""
     if rule not in RULES:
         raise ValueError(f"rule must be one of {', '.join(RULES)}, but is {rule!r}.")
-    matrix = None if utility is None else as_utility(utility, sets.n_classes)
+    matrix = None if utility is None else as_utility(sets, utility)
     if matrix is not None and np.array_equal(matrix, np.eye(sets.n_classes)):
         matrix = None  # one action per class, with utility 1 for the correct class
     kept = np.zeros((len(sets), sets.n_classes if matrix is None else len(matrix)), dtype=bool)

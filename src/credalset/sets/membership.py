@@ -10,7 +10,6 @@ from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.simplex import grid
-from credalset.votes.names import Names, item_names, read_labels
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -20,7 +19,10 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
     """Tell which distributions belong to which sets; see `CredalSet.contains`."""
-    if not broadcast and getattr(distribution, "ndim", 2) == 3:
+    if broadcast:
+        candidates = sets._batch.candidates(distribution, "distribution")
+        return contains_pairs(sets, candidates[None])
+    if getattr(distribution, "ndim", 2) == 3:
         array = as_numbers(distribution, "distribution")
         n, m, k = array.shape
         if n != len(sets):
@@ -28,27 +30,15 @@ def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
                 f"distribution must have one block per set ({len(sets)}), but has shape "
                 f"{array.shape}."
             )
-        return contains_pairs(sets, _read(sets, array.reshape(n * m, k), None).reshape(n, m, -1))
-    candidates = _read(sets, distribution, item_names(distribution) if broadcast else sets.items)
-    if broadcast:
-        return contains_pairs(sets, candidates[None])
-    if len(candidates) != len(sets):
-        raise ValueError(
-            f"distribution has {len(candidates)} rows, but there are {len(sets)} sets. "
-            "Pass broadcast=True to compare every row with every set."
-        )
-    return np.asarray(sets.score.evaluate_rows(sets.prediction, candidates) <= sets.threshold)
+        candidates = sets._batch.candidates(array.reshape(n * m, k), "distribution")
+        return contains_pairs(sets, candidates.reshape(n, m, -1))
+    return contains_rows(sets, sets._batch.votes(distribution, "distribution").distributions)
 
 
-def _read(sets: CredalSet, distribution: Any, items: Names | None) -> FloatArray:
-    return read_labels(
-        distribution,
-        items=items,
-        classes=sets.classes,
-        n_classes=sets.n_classes,
-        name="distribution",
-        like="the sets",
-    ).distributions
+def contains_rows(sets: CredalSet, distributions: FloatArray) -> BoolArray:
+    """Tell whether each set contains the valid distribution in its row, (N,)."""
+    scores = sets.score.evaluate_rows(sets.prediction, distributions)
+    return np.asarray(scores <= sets.threshold)
 
 
 def contains_pairs(sets: CredalSet, points: FloatArray) -> BoolArray:

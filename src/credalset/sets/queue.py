@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credalset._batch import item_names
+from credalset._display import plural
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.sets.columns import pandas_frame
 from credalset.sets.results import EntropyBounds
-from credalset.votes.names import plural
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -307,10 +308,14 @@ def build_queue(
 def _choices(
     sets: CredalSet, utility: Any, actions: Iterable[Any] | None, count: int
 ) -> tuple[str, ...]:
-    if actions is None:
-        named = sets.classes if utility is None and sets.classes is not None else range(count)
-        return tuple(str(name) for name in named)
-    names = tuple(str(name) for name in actions)
+    """Return the names of the actions: those given, the index of a frame, or the classes."""
+    if actions is not None:
+        names = tuple(str(name) for name in actions)
+    elif utility is None and sets.classes is not None:
+        names = tuple(str(name) for name in sets.classes)
+    else:
+        indexed = item_names(utility, "utility") or range(count)
+        names = tuple(str(name) for name in indexed)
     if len(names) != count:
         raise ValueError(
             f"actions must name each of the {count} rows of utility, but holds {len(names)} names."

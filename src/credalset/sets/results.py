@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from credalset._display import number_text, table_text
+from credalset._display import number_text, plural, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
-from credalset.votes.names import plural
 
 MOST_ROWS = 10  # sets that a result prints
 

@@ -36,11 +36,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._display import Estimate, Rows, number_text, table_text
+from credalset._display import Estimate, Rows, number_text, plural, table_text
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.exceptions import need
-from credalset.votes.names import plural
+
+__all__ = ["Agreement", "measure_agreement", "per_worker", "resample", "statistics"]
 
 if TYPE_CHECKING:
     from credalset.votes.annotations import Annotations
@@ -258,38 +259,36 @@ def measure_agreement(
         name: _estimates(v[0], [block[name] for block in drawn], level, len(votes))
         for name, v in values.items()
     }
-    names = votes.classes or tuple(range(votes.n_classes))
     per_class = [name for name in found if name.startswith("class_")]
+    shares = counts.sum(axis=0) / counts.sum()
+    classes = Rows()
+    for k, label in enumerate(votes.classes or range(votes.n_classes)):
+        row = {name.removeprefix("class_"): found[name][k] for name in per_class}
+        classes.append({"class": label, "share": float(shares[k]), **row})
+    workers = None
+    if votes.ballots is not None and votes.workers is not None:
+        seed = int(for_workers.integers(2**63))
+        workers = partial(per_worker, votes, level, int(n_resamples), seed)
     return Agreement(
         **{name: estimates[0] for name, estimates in found.items() if name not in per_class},
-        classes=Rows(
-            {"class": label, "share": float(counts[:, k].sum() / counts.sum())}
-            | {name.removeprefix("class_"): found[name][k] for name in per_class}
-            for k, label in enumerate(names)
-        ),
+        classes=classes,
         n_items=len(votes),
         n_votes=int(sizes.sum()),
         n_paired=int((sizes >= 2).sum()),
         level=level,
-        _measure_workers=None
-        if votes.ballots is None or votes.workers is None
-        else partial(per_worker, votes, level, int(n_resamples), int(for_workers.integers(2**63))),
+        _measure_workers=workers,
     )
 
 
 def _estimates(value: FloatArray, drawn: list[FloatArray], level: float, n: int) -> list[Estimate]:
     """Return statistics with percentiles over the resamples in which they are defined."""
     values = np.atleast_1d(value)
+    resampled = np.concatenate(drawn or [np.empty(0)]).reshape(-1, len(values))
+    tails = [(1 - level) / 2, (1 + level) / 2]
     found = []
-    for x, column in zip(
-        values, np.concatenate(drawn or [np.empty(0)]).reshape(-1, len(values)).T, strict=True
-    ):
+    for x, column in zip(values, resampled.T, strict=True):
         known = column[~np.isnan(column)]
-        low, high = (
-            np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-            if len(known)
-            else (np.nan, np.nan)
-        )
+        low, high = np.quantile(known, tails) if len(known) else (np.nan, np.nan)
         found.append(Estimate(x, low, high, n))
     return found
 
@@ -306,12 +305,10 @@ def statistics(
     m = c.sum(axis=1)
     paired = m >= 2
     more = np.where(paired, m - 1, 1.0)  # other votes on the item
-    same = np.where(
-        paired, ((c * c).sum(axis=1) - m) / more, 0.0
-    )  # agreeing pairs, each with 1 / (m - 1)
-    apart = np.where(
-        paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0
-    )  # pairs of k and another class
+    # agreeing pairs, each with the weight 1 / (m - 1)
+    same = np.where(paired, ((c * c).sum(axis=1) - m) / more, 0.0)
+    # pairs of a vote for class k and one for another class
+    apart = np.where(paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         pairs = weight @ paired
         share = (weight @ (c / m[:, None])) / weight.sum(axis=1, keepdims=True)
@@ -345,9 +342,8 @@ def _ordinal_alpha(c: FloatArray, weight: FloatArray, votes: FloatArray) -> Floa
     m = c.sum(axis=1)
     rank = (np.cumsum(votes, axis=1) - votes / 2) / total[:, None]
     squares = m * (rank**2 @ c.T) - (rank @ c.T) ** 2  # over pairs of votes on an item, (B, U)
-    observed = (weight * np.where(m >= 2, 2 * squares / np.where(m >= 2, m - 1, 1.0), 0.0)).sum(
-        axis=1
-    )
+    more = np.where(m >= 2, m - 1, 1.0)
+    observed = (weight * np.where(m >= 2, 2 * squares / more, 0.0)).sum(axis=1)
     expected = 2 * (total * (votes * rank**2).sum(axis=1) - (votes * rank).sum(axis=1) ** 2)
     varied = (votes > 0).sum(axis=1) > 1  # α is undefined for votes for a single class
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
@@ -372,17 +368,17 @@ def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) ->
     for name, first, last in zip(names, start[:-1], start[1:], strict=True):
         mine = slice(first, last)
         n = int(last - first)
+        if n == 0:
+            nothing = Estimate(np.nan, np.nan, np.nan, 0)
+            rows.append({"worker": name, "votes": 0, "agreement": nothing, "kappa": np.nan})
+            continue
+        # The votes of a worker share few values, so that resamples are drawn by value.
         distinct, frequency = np.unique(agreed[mine], return_counts=True)
-        value = distinct @ frequency / n if n else np.nan
-        chance = everyone[label[mine]].sum() / (n * everyone.sum()) if n else np.nan
-        random = np.random.default_rng(
-            seed
-        )  # the same for each, so that their order does not matter
-        drawn = (
-            [weight @ distinct / n for weight in resample(frequency, n_resamples, random)]
-            if n
-            else []
-        )
+        # The same numbers for each worker, so that their order does not matter.
+        random = np.random.default_rng(seed)
+        drawn = [weight @ distinct / n for weight in resample(frequency, n_resamples, random)]
+        value = distinct @ frequency / n
+        chance = everyone[label[mine]].sum() / (n * everyone.sum())
         kappa = float((value - chance) / (1 - chance)) if chance < 1 else np.nan
         agreement = _estimates(np.array(value), drawn, level, n)[0]
         rows.append({"worker": name, "votes": n, "agreement": agreement, "kappa": kappa})
@@ -394,8 +390,8 @@ def resample(
 ) -> Iterator[FloatArray]:
     """Draw as many items as there are, with replacement; yield pattern frequencies (B, U)."""
     n = int(frequency.sum())
+    share = frequency / n
     block = max(1, BLOCK // len(frequency))
     for done in range(0, n_resamples, block):
-        yield random.multinomial(n, frequency / n, size=min(block, n_resamples - done)).astype(
-            np.float64
-        )
+        size = min(block, n_resamples - done)
+        yield random.multinomial(n, share, size=size).astype(np.float64)

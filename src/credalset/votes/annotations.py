@@ -9,8 +9,11 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
+from credalset._batch import Names, class_names, find_rows, item_names, take_names
+from credalset._display import join_names, plural
+from credalset._predictions import Named
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_counts, check_choice, unmasked
+from credalset._validation import as_counts, as_names, check_choice, unmasked
 from credalset.exceptions import need
 from credalset.votes.agreement import Agreement, measure_agreement
 from credalset.votes.counting import (
@@ -21,21 +24,12 @@ from credalset.votes.counting import (
     find_classes,
     texts,
 )
-from credalset.votes.names import (
-    Names,
-    as_names,
-    class_names,
-    find_rows,
-    item_names,
-    join_names,
-    plural,
-    take_names,
-)
+from credalset.votes.exports import read_export
 from credalset.votes.tables import long_table, melt, records_table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations:
+class Annotations(Named):
     r"""Votes of annotators on n items over K classes.
 
     With $c_{ik}$ votes for class k on item i, the recorded label distribution of the item is the
@@ -329,8 +323,8 @@ class Annotations:
         task : str, optional
             Column of a table, or field of a record such as "data.uid", that names the item.
         worker : str, optional
-            Column or field of the annotator; for a wide table, a list of the columns of the
-            annotators.
+            Column or field of the annotator, an empty text if none names them; for a wide table, a
+            list of the columns of the annotators.
         label : str, optional
             Column or field of the label; in an export with several questions, the question to read.
         time : str, optional
@@ -357,10 +351,8 @@ class Annotations:
         >>> votes.items, votes.origin
         (('a', 'b'), "votes.csv, read as long; items are named by 'item'")
         """
-        from credalset.votes.exports import read_votes
-
         names = {"task": task, "worker": worker, "label": label, "time": time}
-        long, origin = read_votes(path, kind, names, encoding, delimiter)
+        long, origin = read_export(path, kind, names, encoding, delimiter)
         options |= {"classes": texts(options.get("classes")), "scale": texts(options.get("scale"))}
         return replace(cls.from_table(long, **options), origin=origin)
 

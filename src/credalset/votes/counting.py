@@ -12,16 +12,33 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from credalset._batch import Names
+from credalset._display import join_names, plural
 from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import as_names
 from credalset.exceptions import warn
-from credalset.votes.names import Names, as_names, join_names, plural
 from credalset.votes.tables import LongTable, is_missing
 
+__all__ = [
+    "NUMBER",
+    "Ballots",
+    "LabelOptions",
+    "Options",
+    "Several",
+    "as_iso",
+    "as_seconds",
+    "count_votes",
+    "find_classes",
+    "positions_of",
+    "settle",
+    "sort_labels",
+    "spell",
+    "texts",
+]
+
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-DAY, CLOCK = (
-    r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})",
-    r"[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?",
-)
+DAY = r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
+CLOCK = r"[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?"
 DATE = re.compile(rf"{DAY}(?:{CLOCK})?\s*([ap]m)?", re.IGNORECASE)
 
 
@@ -60,11 +77,8 @@ class Options:
             raise TypeError(
                 f"rename must map old names to new ones, {{'old': 'new'}}, but is {self.rename!r}."
             )
-        for what, given in (
-            ("classes", self.classes),
-            ("scale", self.scale),
-            ("empty", self.empty),
-        ):
+        for what in ("classes", "scale", "empty"):
+            given = getattr(self, what)
             if isinstance(given, str):
                 raise TypeError(f"{what} must be a list, but is {given!r}.")
             if not isinstance(given, bool | Mapping | None):
@@ -74,9 +88,10 @@ class Options:
                 raise ValueError(
                     f"{what} must be at least two different labels, but is {join_names(names)}."
                 )
-        if None not in (self.levels, self.classes) and set(self.levels or ()) != set(self.classes):
+        levels = self.levels
+        if None not in (levels, self.classes) and set(levels or ()) != set(self.classes):
             raise ValueError(
-                f"scale ({join_names(self.levels or ())}) and classes name different labels."
+                f"scale ({join_names(levels or ())}) and classes name different labels."
             )
 
     @property
@@ -116,11 +131,51 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
 
     Votes are lost if they are dropped or overruled.
     """
-    dropped = Counter(table.dropped)
-    notes = []
-    labels, declared, merged = spell(table.label, table.classes, options)
-    notes += [f"{plural(merged, 'vote')} renamed or tidied"] * bool(merged)
+    labels, declared, n_respelled = spell(table.label, table.classes, options)
     classes, scale = find_classes(labels, declared, table.ordered, options)
+    rows, column, dropped = _countable(table, labels, classes, options)
+    items, item = _items(table, rows)
+    workers, worker = _workers(table, rows)
+    time = None if table.time is None else [as_iso(value, options.dayfirst) for value in table.time]
+    kept = settle(item, worker, time, rows)
+    n_overruled = len(rows) - len(kept)
+    kept = kept[np.argsort(item[kept], kind="stable")]
+    codes = np.stack([item, worker, column[rows]], axis=1)[kept]
+
+    notes = list(table.notes)
+    if n_respelled:
+        notes.append(f"{plural(n_respelled, 'vote')} renamed or tidied")
+    notes += _note_on_spelling(column[rows], classes, options)
+    if workers is not None and (worker < 0).any():
+        unnamed = plural(int((worker < 0).sum()), "vote")
+        notes.append(f"{unnamed} without a worker, counted as votes of different workers")
+    notes += _note_on_repetition(table, time, rows)
+    notes += _note_on_lost_items(table, items)
+    losses = _losses(
+        dropped, n_overruled, "by the order of the rows" if time is None else "by time"
+    )
+    if losses:
+        warn(f"some votes were not counted: {'; '.join(losses)}.")
+
+    shape = (len(items), len(classes))
+    cells = codes[:, 0] * shape[1] + codes[:, 2]
+    times = None if time is None else np.array([*time, None], dtype=object)[rows[kept]]
+    return {
+        "counts": np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape),
+        "classes": classes,
+        "items": items if table.has_names else None,
+        "workers": workers,
+        "scale": scale,
+        "notes": (*notes, *losses),
+        "ballots": Ballots(codes, times),
+    }
+
+
+def _countable(
+    table: LongTable, labels: list[Any], classes: Names, options: Options
+) -> tuple[IntArray, IntArray, Counter[str]]:
+    """Return the rows that are votes, the class of each row, and the other rows by reason."""
+    dropped = Counter(table.dropped)
     task = np.array([not is_missing(value) for value in table.task], dtype=bool)
     label = np.array([value is not None for value in labels], dtype=bool)
     dropped["without a task"] += int((~task).sum())
@@ -132,77 +187,82 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
         names = [labels[row] for row in np.flatnonzero(odd)]
         if options.unknown == "error":
             raise _unknown(names)
-        dropped[f"for labels not among the classes ({join_names(dict.fromkeys(names))})"] += len(
-            names
-        )
-    rows = np.flatnonzero(task & label & ~odd)
-    items, item = _items(table, rows)
-    workers, worker = (
-        (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
-    )
-    unnamed = int((worker < 0).sum()) if workers is not None else 0
-    notes += [
-        f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"
-    ] * bool(unnamed)
-    time = None if table.time is None else [as_iso(value, options.dayfirst) for value in table.time]
-    if table.worker is None and table.items is None:  # a long table, not lists of labels
-        again = len(rows) - len(
-            {(table.task[row], str(table.label[row]), time and time[row]) for row in rows}
-        )
-        sentence = (
-            f"{plural(again, 'row')} repeated exactly, counted as votes of different "
-            "workers, who have no column"
-        )
-        notes += [sentence] * bool(again)
-    kept = settle(item, worker, time, rows)
-    overruled = len(rows) - len(kept)
-    kept = kept[np.argsort(item[kept], kind="stable")]
-    codes = np.stack([item, worker, column[rows]], axis=1)[kept]
-    lost = 0 if table.items is not None and not table.has_names else _n_items(table) - len(items)
-    if lost:
-        notes.append(f"{plural(lost, 'item')} without votes left out")
-    sentences = [
+        distinct = join_names(dict.fromkeys(names))
+        dropped[f"for labels not among the classes ({distinct})"] += len(names)
+    return np.flatnonzero(task & label & ~odd), column, dropped
+
+
+def _note_on_spelling(column: IntArray, classes: Names, options: Options) -> list[str]:
+    """Count the votes for classes that differ from another one by case or spaces only."""
+    if options.tidy:
+        return []
+    tidied = [_tidied(name) for name in classes]
+    often = Counter(tidied)
+    alike = [k for k, name in enumerate(tidied) if often[name] > 1]
+    if not alike:
+        return []
+    number = int(np.isin(column, alike).sum())
+    names = join_names([classes[k] for k in alike])
+    return [
+        f"{plural(number, 'vote')} for labels that differ by case or spaces only ({names}), "
+        "counted as different classes; --tidy (tidy=True) merges them"
+    ]
+
+
+def _note_on_repetition(table: LongTable, time: Sequence[Any] | None, rows: IntArray) -> list[str]:
+    """Count rows that are repeated in a long table without workers: they may be one vote."""
+    # Lists of labels by item, which have `items`, name no workers either, and repeat by right.
+    if table.worker is not None or table.items is not None:
+        return []
+    times: Sequence[Any] = [None] * len(table.task) if time is None else time
+    votes = [(table.task[row], str(table.label[row]), times[row]) for row in map(int, rows)]
+    again = len(votes) - len(set(votes))
+    if not again:
+        return []
+    return [
+        f"{plural(again, 'row')} repeated exactly, counted as votes of different workers, who have "
+        "no column"
+    ]
+
+
+def _note_on_lost_items(table: LongTable, items: Names) -> list[str]:
+    """Count items of a table with names that have no votes; rows without names all stay."""
+    if table.items is not None and not table.has_names:
+        return []
+    known = [item for item in set(table.items or table.task) if not is_missing(item)]
+    lost = len(known) - len(items)
+    return [f"{plural(lost, 'item')} without votes left out"] if lost else []
+
+
+def _losses(dropped: Counter[str], n_overruled: int, how: str) -> list[str]:
+    """Return a sentence for each reason why votes are not counted."""
+    found = [
         f"{plural(number, 'vote')} dropped: {reason}"
         for reason, number in dropped.items()
         if number
     ]
-    how = "by time" if time is not None else "by the order of the rows"
-    if overruled:
-        sentences.append(
-            f"{plural(overruled, 'vote')} replaced by the worker's later vote on the same "
-            f"task, {how}"
+    if n_overruled:
+        found.append(
+            f"{plural(n_overruled, 'vote')} replaced by the worker's later vote on the same task, "
+            f"{how}"
         )
-    if sentences:
-        warn(f"some votes were not counted: {'; '.join(sentences)}.")
-    shape = (len(items), len(classes))
-    counts = np.bincount(
-        codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]
-    ).reshape(shape)
-    times = None if time is None else np.array([*time, None], dtype=object)[rows[kept]]
-    named = items if table.has_names else None
-    found = {
-        "counts": counts,
-        "classes": classes,
-        "items": named,
-        "workers": workers,
-        "scale": scale,
-    }
-    return found | {"notes": (*notes, *sentences), "ballots": Ballots(codes, times)}
+    return found
 
 
 def texts(names: Any) -> Any:
     """Return the names of classes or levels as texts, as in a file."""
     if names is None or isinstance(names, bool | str):
         return names
-    return (
-        {str(k): v for k, v in names.items()}
-        if isinstance(names, Mapping)
-        else tuple(map(str, as_names(names)))
-    )
+    if isinstance(names, Mapping):
+        return {str(name): position for name, position in names.items()}
+    return tuple(map(str, as_names(names)))
 
 
-def _n_items(table: LongTable) -> int:
-    return len({item for item in table.items or table.task if not is_missing(item)})
+def _workers(table: LongTable, rows: IntArray) -> tuple[Names | None, IntArray]:
+    """Return the workers and the worker of each vote, −1 if unknown."""
+    if table.worker is None:
+        return None, np.full(len(rows), -1)
+    return _encode(table.worker, rows)
 
 
 def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
@@ -210,31 +270,30 @@ def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
 
     Items are those with votes, or every row of a table without names.
     """
-    if table.has_names:
-        names, codes = _encode(table.task, rows)
-        if table.items is None:
-            return names, codes
-        known = set(names)
-        names_in_order = tuple(name for name in dict.fromkeys(table.items) if name in known)
-        position = {name: i for i, name in enumerate(names_in_order)}
-        return names_in_order, np.array([position[name] for name in names], dtype=np.int64)[codes]
-    return tuple(table.items or ()), np.array([table.task[row] for row in rows], dtype=np.int64)
+    if not table.has_names:
+        numbers = np.array([table.task[row] for row in rows], dtype=np.int64)
+        return tuple(table.items or ()), numbers
+    names, codes = _encode(table.task, rows)
+    if table.items is None:
+        return names, codes
+    voted = set(names)
+    in_order = tuple(name for name in dict.fromkeys(table.items) if name in voted)
+    position = {name: i for i, name in enumerate(in_order)}
+    return in_order, np.array([position[name] for name in names], dtype=np.int64)[codes]
 
 
 def _encode(values: Sequence[Any], rows: IntArray) -> tuple[Names, IntArray]:
     """Return distinct values in order of appearance, and each row's position, −1 if missing."""
-    position: dict[Any, int] = {}
-    taken = [values[row] for row in rows]
+    taken = [values[row] for row in rows.tolist()]
     try:
-        codes = [
-            -1 if is_missing(value) else position.setdefault(value, len(position))
-            for value in taken
-        ]
+        distinct = dict.fromkeys(taken)
     except TypeError as error:
         raise TypeError(
             f"table holds tasks or workers that are not hashable ({error}). Use texts or numbers."
         ) from None
-    return tuple(position), np.array(codes, dtype=np.int64)
+    names = tuple(value for value in distinct if not is_missing(value))
+    code = dict.fromkeys(distinct, -1) | {name: number for number, name in enumerate(names)}
+    return names, np.array([code[value] for value in taken], dtype=np.int64)
 
 
 def _unknown(names: list[Any]) -> ValueError:
@@ -276,39 +335,36 @@ def spell(
             return rename[str(found)]
         return known.get(found, found)
 
-    singles = [
-        _single(label) if isinstance(label, list | set | np.ndarray) else label for label in labels
-    ]
+    singles = list(map(_single, labels))
     try:
         new = {label: spelled(label) for label in dict.fromkeys(singles)}
     except TypeError as error:
         raise TypeError(
             f"label holds values that are not hashable ({error}). Use numbers or texts."
         ) from None
-    allowed = (
-        None
-        if declared is None
-        else tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
-    )
+    allowed = None
+    if declared is not None:
+        allowed = tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
     idle = [old for old in options.rename or {} if str(tidy(old)) not in used]
     if idle:
         raise ValueError(
             f"rename has {join_names(idle)}, but the labels are {join_names(new, 12)}. "
             "Correct the names."
         )
-    found = [new[label] for label in singles]
     changed = {old for old, name in new.items() if name is not None and name != old}
-    return found, allowed, sum(label in changed for label in singles) if changed else 0
+    n_changed = sum(label in changed for label in singles) if changed else 0
+    return [new[label] for label in singles], allowed, n_changed
 
 
 def _single(label: Any) -> Any:
-    """Return the only label of a list, None for an empty list, `Several` for a longer one."""
-    chosen = [
-        value
-        for value in (label.tolist() if isinstance(label, np.ndarray) else label)
-        if not is_missing(value)
-    ]
-    return (chosen[0] if len(chosen) == 1 else Several(chosen)) if chosen else None
+    """Return a label; of a list the only one, None without one, `Several` for more."""
+    if not isinstance(label, list | set | np.ndarray):
+        return label
+    values = label.tolist() if isinstance(label, np.ndarray) else label
+    chosen = [value for value in values if not is_missing(value)]
+    if not chosen:
+        return None
+    return chosen[0] if len(chosen) == 1 else Several(chosen)
 
 
 def _tidied(label: Any) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +19,14 @@ from torch import Tensor, nn
 from credalset._display import progress
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability, unmasked
+from credalset.io.store import Saved
 from credalset.predictors.labels import SoftScoring, class_array, read_labels
 
 PREDICTION_ROWS = 4096  # batch size of predictions
 
 
 @dataclass(eq=False, repr=False)
-class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Network(Saved, SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A fully connected network that is trained on label distributions.
 
     The fields are the parameters of the constructor; `FirstOrderNetwork` documents them. A subclass
@@ -109,19 +109,6 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.validation_curve_ = validation
         self.n_iter_ = len(losses)
         return self
-
-    def save(self, path: str | Path) -> None:
-        """Write the network to a folder, without pickle; read it with `credalset.load`.
-
-        Parameters
-        ----------
-        path : str or Path
-            Folder to write to.
-        """
-        from credalset.io.store import save
-
-        check_is_fitted(self)
-        save(self, path)
 
     def _build_module(self, n_features: int, n_classes: int) -> nn.Sequential:
         layers: list[nn.Module] = []

@@ -7,10 +7,12 @@ label, time).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from credalset.exceptions import FileFormatError
+from credalset.io.tables import said_of_normalised
 from credalset.votes.exports import (
     argilla,
     doccano,
@@ -20,9 +22,16 @@ from credalset.votes.exports import (
     lists,
     prodigy,
 )
-from credalset.votes.exports.export import dig, read_records, text_of
-from credalset.votes.names import LABELS
-from credalset.votes.tables import LongTable, long_table, melt
+from credalset.votes.exports.export import Export, Record, dig, open_export, text_of
+from credalset.votes.tables import (
+    LongTable,
+    find_columns,
+    long_table,
+    melt,
+    refuse_unnamed_worker,
+)
+
+__all__ = ["KINDS", "TOOLS", "read_export"]
 
 #: modules by kind, in the order in which they are tried
 TOOLS: dict[str, Any] = {
@@ -38,7 +47,7 @@ KINDS = (*TOOLS, "crowd-kit", "long", "wide")
 SAMPLE = 200  # records by which a kind is recognised
 
 
-def read_votes(
+def read_export(
     path: str | Path,
     kind: str | None,
     names: dict[str, Any],
@@ -60,40 +69,67 @@ def read_votes(
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, but is {kind!r}.")
-    export = read_records(path, names, encoding, delimiter)
+    export = open_export(path, names, encoding, delimiter)
     records = [record for _, found in export.files for record in found]
     if not records:
         raise FileFormatError(f"{export.name} has no votes: there are no rows.")
     if kind is None:
-        first = records[:SAMPLE]
-        kind = next(
-            (name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long"
-        )
+        kind = _recognise(records[:SAMPLE])
     if kind == "wide":
-        table = melt(
-            _columns(records, [names["task"], *(names["worker"] or ())]),
-            names["task"],
-            names["worker"],
-        )
-        export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
-    elif kind in (
-        "long",
-        "crowd-kit",
-    ):  # crowd-kit's columns are task, worker (or performer) and label
-        table = long_table(_columns(records, names.values()), names)
-        table.declare(export.features.get(LABELS, {}))
+        table = _read_wide(export, records)
+    elif kind in ("long", "crowd-kit"):
+        # crowd-kit's columns are task, worker (or performer) and label
+        table = _read_long(export, records)
     else:
-        table = LongTable.collect(TOOLS[kind].votes(export))
-        table.classes = tuple(export.classes) or None
-        table.ordered = export.ordered
-        table.items = tuple(export.items)
-        table.dropped = export.dropped
-        table.named_by = export.named_by
-        for role in ("worker", "label"):
-            if names[role] is not None and not any(getattr(table, role) or ()):
-                raise ValueError(
-                    f"{role} names the field {names[role]!r}, which {export.name} does not have."
-                )
+        table = _read_tool(export, kind)
+    _make_texts(table, export)
+    if export.n_normalised:
+        table.notes.append(said_of_normalised(export.n_normalised))
+    named = "items are numbered"
+    if table.named_by is not None:
+        named = f"items are named by {table.named_by!r}"
+    return table, "; ".join([f"{export.name}, read as {kind}", *export.how, named])
+
+
+def _recognise(first: list[Record]) -> str:
+    """Return the first tool whose structure the records have, else that they are a long table."""
+    return next((name for name, tool in TOOLS.items() if tool.recognise(first)), "long")
+
+
+def _read_wide(export: Export, records: list[Record]) -> LongTable:
+    task = export.given["task"]
+    workers = export.given["worker"]
+    table = melt(_columns(records, [task, *(workers or ())]), task, workers)
+    export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
+    return table
+
+
+def _read_long(export: Export, records: list[Record]) -> LongTable:
+    columns = _columns(records, export.given.values())
+    roles = find_columns(list(columns), export.given)
+    if export.given["worker"] is None:
+        refuse_unnamed_worker(columns, roles, export.name)
+    table = long_table(columns, export.given)
+    table.declare(export.labels)
+    return table
+
+
+def _read_tool(export: Export, kind: str) -> LongTable:
+    table = LongTable.collect(TOOLS[kind].votes(export))
+    table.classes = tuple(export.classes) or None
+    table.ordered = export.ordered
+    table.items = tuple(export.items)
+    table.dropped = export.dropped
+    table.named_by = export.named_by
+    for role in ("worker", "label"):
+        name = export.given[role]
+        if name is not None and not any(getattr(table, role) or ()):
+            raise ValueError(f"{role} names the field {name!r}, which {export.name} does not have.")
+    return table
+
+
+def _make_texts(table: LongTable, export: Export) -> None:
+    """Write the names of items, workers and labels, and times, as the texts of the file."""
     for role in ("task", "worker", "label", "time"):
         column = getattr(table, role) or []
         if any(isinstance(value, dict) for value in column):
@@ -101,23 +137,20 @@ def read_votes(
                 f"{export.name}: {role} holds objects, not names. Name another field with {role}."
             )
         column[:] = map(text_of, column)
-    export.how.append(
-        "items are numbered" if table.named_by is None else f"items are named by {table.named_by!r}"
-    )
-    table.items = None if table.items is None else tuple(map(text_of, table.items))
-    table.classes = None if table.classes is None else tuple(map(text_of, table.classes))
-    return table, "; ".join([f"{export.name}, read as {kind}", *export.how])
+    if table.items is not None:
+        table.items = tuple(map(text_of, table.items))
+    if table.classes is not None:
+        table.classes = tuple(map(text_of, table.classes))
 
 
-def _columns(records: list[dict[str, Any]], wanted: Any) -> dict[str, list[Any]]:
+def _columns(records: list[Record], wanted: Iterable[Any]) -> dict[str, list[Any]]:
     """Return fields of records by name, if wanted those within objects too: ``answer.label``."""
-    columns = {
-        name: [record.get(name) for record in records]
-        for name in dict.fromkeys(n for r in records for n in r)
-    }
-    deeper = {
-        name: [dig(record, name) for record in records] for name in wanted if "." in str(name)
-    }
-    return {
-        name: values for name, values in deeper.items() if values.count(None) < len(values)
-    } | columns
+    columns = {}
+    for path in wanted:
+        if "." in str(path):
+            values = [dig(record, path) for record in records]
+            if any(value is not None for value in values):
+                columns[path] = values
+    for name in dict.fromkeys(name for record in records for name in record):
+        columns[name] = [record.get(name) for record in records]
+    return columns

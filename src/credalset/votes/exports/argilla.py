@@ -15,13 +15,12 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record
 
+__all__ = ["recognise", "votes"]
+
 ENDING = ".responses"
 PARTS = {"user_id", "value"}
-CHOICES = (
-    "label_selection",
-    "multi_label_selection",
-    "rating",
-)  # types of questions whose options are labels
+# types of questions whose options are labels
+CHOICES = ("label_selection", "multi_label_selection", "rating")
 
 
 def recognise(records: list[Record]) -> bool:
@@ -37,10 +36,8 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
             if not responses or not export.asks(question):
                 continue
             for user, value, status in responses:
-                if any(
-                    isinstance(part, dict)
-                    for part in (value if isinstance(value, list) else [value])
-                ):
+                parts = value if isinstance(value, list) else [value]
+                if any(isinstance(part, dict) for part in parts):
                     raise FileFormatError(
                         f"{export.name}: {question!r} asks for rankings or spans, not for labels."
                     )
@@ -55,28 +52,25 @@ def _questions(record: Record) -> Iterator[tuple[str, list[tuple[Any, Any, Any]]
     nested = record.get("responses")
     if isinstance(nested, dict) and "fields" in record:
         for name, responses in nested.items():
-            yield (
-                name,
-                [
-                    (one.get("user_id"), one.get("value"), one.get("status"))
-                    for one in responses or []
-                ],
-            )
+            yield name, list(map(_response, responses or []))
         return
     for name, value in record.items():
         if name.endswith(ENDING):
-            yield (
-                name.removesuffix(ENDING),
-                _zipped(record.get(f"{name}.users"), value, record.get(f"{name}.status")),
-            )
+            users = record.get(f"{name}.users")
+            status = record.get(f"{name}.status")
+            yield name.removesuffix(ENDING), _zipped(users, value, status)
         elif isinstance(value, dict) and set(value) >= PARTS and isinstance(value["value"], list):
             yield name, _zipped(value["user_id"], value["value"], value.get("status"))
-        elif (
-            isinstance(value, list)
-            and value
-            and all(isinstance(one, dict) and set(one) >= PARTS for one in value)
-        ):
-            yield name, [(one["user_id"], one["value"], one.get("status")) for one in value]
+        elif isinstance(value, list) and value and all(map(_is_response, value)):
+            yield name, list(map(_response, value))
+
+
+def _is_response(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) >= PARTS
+
+
+def _response(value: Record) -> tuple[Any, Any, Any]:
+    return value.get("user_id"), value.get("value"), value.get("status")
 
 
 def _zipped(users: Any, values: Any, statuses: Any) -> list[tuple[Any, Any, Any]]:
@@ -89,12 +83,9 @@ def _declare(export: Export) -> None:
     if settings is None or not settings.is_file():
         return
     try:
-        questions = [
-            q
-            for q in json.loads(settings.read_bytes())["questions"]
-            if q["settings"]["type"] in CHOICES
-        ]
-        chosen = [q["settings"] for q in questions if export.given["label"] in (None, q["name"])]
+        questions = json.loads(settings.read_bytes())["questions"]
+        asked = [q for q in questions if export.given["label"] in (None, q["name"])]
+        chosen = [q["settings"] for q in asked if q["settings"]["type"] in CHOICES]
         if len(chosen) == 1:
             export.declare(option["value"] for option in chosen[0]["options"])
             export.ordered = chosen[0]["type"] == "rating"

@@ -13,6 +13,8 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record
 
+__all__ = ["recognise", "votes"]
+
 LABELS = ("label", "labels", "cats", "annotations")
 SHARED = "all"  # name of the file in which the labels of all annotators are mixed
 
@@ -32,24 +34,19 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     shared = [stem for stem, _ in export.files] == [SHARED]
     for stem, task, record in export.records("id"):
         labels: Any = export.field(record, "label", *LABELS)
-        labels = list(
-            labels.split("#") if isinstance(labels, str) else labels or []
-        )  # the CSV export joins labels
-        if any(
-            isinstance(label, list) or (isinstance(label, dict) and "start_offset" in label)
-            for label in labels
-        ):
+        if isinstance(labels, str):
+            labels = labels.split("#")  # as the CSV export joins them
+        labels = list(labels or [])
+        if any(map(_is_span, labels)):
             raise FileFormatError(
                 f"{export.name} holds spans of text, not labels of documents: {labels[0]!r}."
             )
-        if any(
-            isinstance(label, dict) for label in labels
-        ):  # releases before 1.3 list annotations with a user
+        # Releases before 1.3 list annotations with a user.
+        if any(isinstance(label, dict) for label in labels):
             by_user: dict[Any, list[Any]] = {}
             for annotation in labels:
-                by_user.setdefault(annotation.get("user") or stem, []).append(
-                    annotation.get("label")
-                )
+                user = annotation.get("user") or stem
+                by_user.setdefault(user, []).append(annotation.get("label"))
             yield from ((task, user, chosen) for user, chosen in by_user.items())
             continue
         if len(labels) > 1 and len(export.files) == 1:
@@ -58,6 +55,12 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
                 "which. Switch 'Share annotations across all users' off and export again, which "
                 "gives a file per annotator; or, if each is a vote, set kind to 'lists'."
             )
-        worker = export.worker(record) if export.given["worker"] else None if shared else stem
+        worker = None if shared else stem
+        if export.given["worker"]:
+            worker = export.worker(record)
         if labels:  # documents that nobody has looked at have an empty list
             yield task, worker, labels
+
+
+def _is_span(label: Any) -> bool:
+    return isinstance(label, list) or (isinstance(label, dict) and "start_offset" in label)

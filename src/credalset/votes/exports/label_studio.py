@@ -8,6 +8,8 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record
 
+__all__ = ["ANSWERS", "annotations_of", "answer", "chosen_in", "recognise", "votes", "why_not"]
+
 #: types of answers that are votes, each also the key of its value
 ANSWERS = ("choices", "rating", "taxonomy")
 
@@ -15,10 +17,10 @@ ANSWERS = ("choices", "rating", "taxonomy")
 def recognise(records: list[Record]) -> bool:
     """Tasks with data and a list of annotations that have results."""
     lists = [found for record in records if isinstance(found := annotations_of(record), list)]
-    has_data = bool(lists) and all("data" in record for record in records)
-    return has_data or any(
-        isinstance(one, dict) and isinstance(one.get("result"), list) for it in lists for one in it
-    )
+    if lists and all("data" in record for record in records):
+        return True
+    annotations = [one for found in lists for one in found if isinstance(one, dict)]
+    return any(isinstance(one.get("result"), list) for one in annotations)
 
 
 def annotations_of(task: Record) -> Any:
@@ -34,9 +36,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     seen: set[Any] = set()
     for _, task, record in export.records("id"):
         found = annotations_of(record)
-        if not isinstance(found, list) or not all(
-            isinstance(annotation, dict) for annotation in found
-        ):
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             raise FileFormatError(
                 f"{export.name}: task {task!r} has no complete annotations. Export these."
             )
@@ -46,12 +46,8 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
                 continue
             seen.add(annotation.get("id"))
             time = export.field(annotation, "time", "updated_at", "created_at")
-            yield (
-                task,
-                export.worker(annotation, "completed_by"),
-                answer(annotation.get("result") or [], export),
-                time,
-            )
+            worker = export.worker(annotation, "completed_by")
+            yield task, worker, answer(annotation.get("result") or [], export), time
 
 
 def why_not(annotation: Record, seen: set[Any]) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 from credalset.votes.exports.export import Export, Record
 from credalset.votes.exports.label_studio import ANSWERS, chosen_in
 
+__all__ = ["answer", "recognise", "votes"]
+
 
 def recognise(records: list[Record]) -> bool:
     """Rows with the fields that Label Studio adds."""
@@ -53,10 +55,14 @@ def answer(value: Any, export: Export) -> Any:
         except ValueError:
             return value
     if isinstance(value, list):
-        found = [part for one in value if (part := answer(one, export)) is not None]
-        return [
-            label for part in found for label in (part if isinstance(part, list) else [part])
-        ] or None
+        chosen: list[Any] = []
+        for one in value:
+            part = answer(one, export)
+            if isinstance(part, list):
+                chosen += part
+            elif part is not None:
+                chosen.append(part)
+        return chosen or None
     if not isinstance(value, dict):
         return value
     key = next((key for key in ANSWERS if set(value) <= {key, "type"} and key in value), None)

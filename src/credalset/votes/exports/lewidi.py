@@ -12,6 +12,8 @@ from credalset.exceptions import FileFormatError
 from credalset.votes.counting import NUMBER
 from credalset.votes.exports.export import Export, Record
 
+__all__ = ["level", "recognise", "votes"]
+
 
 def recognise(records: list[Record]) -> bool:
     """Items with annotations, annotators and a soft label."""
@@ -28,14 +30,13 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
         levels.update(known)
         several = any(isinstance(share, dict) for share in soft.values())
         for worker, label in _annotations(item, task, export):
-            chosen = (
-                None if label in (None, "", "nan") else label
-            )  # "nan" means no annotation in these files
-            if chosen is not None and several:
-                yield task, worker, [one.strip() for one in chosen.split(",")]
-                continue
-            levels.update([] if chosen is None else [level(chosen)])
-            yield task, worker, None if chosen is None else level(chosen)
+            if label in (None, "", "nan"):  # "nan" means no annotation in these files
+                yield task, worker, None
+            elif several:
+                yield task, worker, [one.strip() for one in label.split(",")]
+            else:
+                levels.add(level(label))
+                yield task, worker, level(label)
     export.ordered = all(map(NUMBER.fullmatch, levels)) and len(levels) > 2
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record, dig
 
+__all__ = ["recognise", "votes"]
+
 LABELS = ("labels", "label", "annotations", "responses", "answers", "votes", "ratings")
 WORKERS = (
     "annotators",
@@ -53,33 +55,29 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
             f"label: {export.name} has no lists of labels under {', '.join(LABELS)}. Name "
             "their field with label."
         )
-    export.how.append(
-        f"labels from {label!r}" + ("" if worker is None else f", annotators from {worker!r}")
-    )
+    export.how.append(f"labels from {label!r}")
+    if worker is not None:
+        export.how[-1] += f", annotators from {worker!r}"
     names = _class_names(export, label)
     export.declare(names or ())
     for _, task, record in export.records("id", "uid", "task", "item", "idx"):
         chosen = _list(dig(record, label), label, export)
-        who = (
-            _list(dig(record, worker), worker, export)
-            if worker is not None
-            else [None] * len(chosen)
-        )
+        who = [None] * len(chosen)
+        if worker is not None:
+            who = _list(dig(record, worker), worker, export)
         if len(who) != len(chosen):
             raise FileFormatError(
                 f"{export.name}: item {task!r} has {len(chosen)} labels and {len(who)} annotators."
             )
         for one, value in zip(who, chosen, strict=True):
-            # Codes are 0, 1, …; −1 means no label in the Hugging Face library.
-            yield (
-                task,
-                one,
-                value
-                if names is None or value is None
-                else names[int(value)]
-                if int(value) >= 0
-                else None,
-            )
+            yield task, one, value if names is None else _name_of(value, names)
+
+
+def _name_of(code: Any, names: list[str]) -> str | None:
+    """Return the name of a code 0, 1, …; −1 means no label in the Hugging Face library."""
+    if code is None or int(code) < 0:
+        return None
+    return names[int(code)]
 
 
 def _list(value: Any, name: str, export: Export) -> list[Any]:

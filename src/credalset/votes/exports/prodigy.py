@@ -8,6 +8,8 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports.export import Export, Record
 
+__all__ = ["recognise", "votes"]
+
 MARKS = {"_input_hash", "_task_hash", "_session_id", "_annotator_id", "_view_id"}
 
 

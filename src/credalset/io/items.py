@@ -1,0 +1,602 @@
+"""Tables of items: which columns hold predictions, features or texts, and the rows as a frame.
+
+A column is the class that its header names, never the class at its position. Votes are matched with
+the rows by `credalset._batch`, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._display import join_names, plural
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset.exceptions import need, warn
+from credalset.io.tables import Table, as_texts, is_list, is_number, is_text, read_table
+from credalset.votes import Annotations
+from credalset.votes.tables import SYNONYMS, find_usual
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
+#: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
+WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
+
+
+# --- which columns are read ---
+
+
+class Selection(NamedTuple):
+    """Columns to read, and what they stand for.
+
+    Attributes
+    ----------
+    columns : list of str
+        As the table calls them.
+    labels : tuple of str or None
+        Classes or features that they stand for; None for a column of lists without names.
+    texts : bool
+        Whether the one column holds texts.
+    is_open : bool
+        Whether nobody named the columns, so that columns of words are left out.
+    """
+
+    columns: list[str]
+    labels: tuple[str, ...] | None
+    texts: bool = False
+    is_open: bool = False
+
+
+#: selects columns of a table with a schema, except those that are taken
+Select = Callable[["pa.Schema", Collection[str | None]], Selection]
+
+
+def find_id(names: Sequence[str]) -> str:
+    """Return the column that names the items: the first of the usual names that the table has."""
+    found = find_usual(names, "task")
+    if found is None:
+        raise ValueError(
+            "the table has no column with a usual name of the items "
+            f"({', '.join(SYNONYMS['task'])}); it has {join_names(names, 12)}. Name the column "
+            "with id."
+        )
+    return str(found)
+
+
+def select_texts(
+    schema: pa.Schema, taken: Collection[str | None] = (), name: str | None = None
+) -> Selection:
+    """Select the column of texts that a model reads: by its name, or the only one."""
+    words = [field.name for field in schema if field.name not in taken and is_text(field.type)]
+    if name is not None and name in schema.names:
+        words = [name]
+    if len(words) != 1:
+        raise ValueError(
+            f"the model reads texts, and {len(words)} columns hold texts ({join_names(words)}). "
+            "Name the one to read with columns."
+        )
+    return Selection(words, tuple(words), True)
+
+
+def select_features(
+    schema: pa.Schema,
+    taken: Collection[str | None] = (),
+    columns: Sequence[str] | None = None,
+) -> Selection:
+    """Select columns of features by name, or all that are not taken."""
+    if columns is None:
+        free = [name for name in schema.names if name not in taken]
+        _refuse_missing(schema, free)
+        return Selection(free, tuple(free), is_open=True)
+    _refuse_missing(schema, columns)
+    return Selection(list(columns), tuple(columns))
+
+
+def select_predictions(
+    schema: pa.Schema,
+    taken: Collection[str | None] = (),
+    columns: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Selection:
+    """Select the columns of predictions; each stands for the class that its header names.
+
+    The class is the whole header, the last part of a dotted path, or what follows ``prediction_``
+    in a table that ``predict`` wrote.
+
+    Parameters
+    ----------
+    schema : pyarrow schema
+        Of the table.
+    taken : names of columns
+        Ids, groups, weights and others that are not to be read.
+    columns : sequence of str, optional
+        The columns; ``header=class`` where a header names no class; an object of which each field
+        is a column; or a column of lists, ``header=first|second|third`` to name its entries.
+    classes : sequence, optional
+        Classes of a calibration: their columns are selected in their order. Without, all columns
+        that are not taken.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> names = ("task", "probs.no", "probs.yes", "length")
+    >>> schema = pa.schema([(name, pa.float64()) for name in names])
+    >>> select_predictions(schema, ["task"], classes=["yes", "no"]).columns
+    ['probs.yes', 'probs.no']
+    >>> select_predictions(schema, ["task"], ["length=yes", "probs.no"], ["no", "yes"]).columns
+    ['probs.no', 'length']
+    """
+    wanted = None if classes is None else [str(label) for label in classes]
+    if columns is not None:
+        return _select_named(schema, columns, wanted)
+    free = [name for name in schema.names if name not in taken]
+    starts = ["", *_starts(schema, free)]
+    lists = [name for name in free if is_list(schema.field(name).type)]
+    if wanted is not None:
+        known = set(schema.names)
+        for start in starts:
+            if known.issuperset(start + label for label in wanted):
+                return Selection([start + label for label in wanted], tuple(wanted))
+        if len(lists) == 1:
+            return Selection(lists, None)
+        _refuse_missing(schema, [starts[0] + label for label in wanted])
+    if len(lists) == 1:
+        return Selection(lists, None)
+    start = starts[-1] if len(starts) <= 2 else ""
+    found = [name for name in free if name.startswith(start)]
+    if not found:
+        _refuse_missing(schema, found)
+    labels = tuple(name.removeprefix(start) for name in found)
+    return Selection(found, labels, is_open=True)
+
+
+def _starts(schema: pa.Schema, free: Sequence[str]) -> list[str]:
+    """Return what headers of predictions may begin with: ``prediction_``, or objects."""
+    starts = [PREDICTION] if set(schema.names) >= WRITTEN else []
+    sizes = Counter(name.rpartition(".")[0] + "." for name in free if "." in name)
+    # A class may be called 0.5, so that one dotted name is no object.
+    return [*starts, *(start for start, n_fields in sizes.items() if n_fields > 1)]
+
+
+def _select_named(schema: pa.Schema, columns: Sequence[str], wanted: list[str] | None) -> Selection:
+    """Select columns that are given by their headers."""
+    given = [_header_and_class(column, schema) for column in columns]
+    if len(given) == 1:
+        header, label = given[0]
+        fields = [name for name in schema.names if name.startswith(f"{header}.")]
+        if header not in schema.names and fields and label is None:
+            given = [(name, None) for name in fields]
+        elif header in schema.names and is_list(schema.field(header).type):
+            return _select_list(header, label, wanted)
+    _refuse_missing(schema, [header for header, _ in given])
+    labels = _classes_of(given, wanted)
+    if wanted is None:
+        return Selection([header for header, _ in given], tuple(labels))
+    position = {label: header for (header, _), label in zip(given, labels, strict=True)}
+    missing = [label for label in wanted if label not in position]
+    if missing or len(labels) != len(wanted):
+        twice = [label for label, number in Counter(labels).items() if number > 1]
+        fault = f"none for {join_names(missing)}" if missing else f"several for {join_names(twice)}"
+        raise ValueError(
+            f"columns must name one column per class ({join_names(wanted, 12)}), but names "
+            f"{fault}. A header that names no class is given as header=class."
+        )
+    return Selection([position[label] for label in wanted], tuple(wanted))
+
+
+def _header_and_class(column: str, schema: pa.Schema) -> tuple[str, str | None]:
+    """Divide ``header=class``; a header may hold the sign itself."""
+    header, sign, label = column.rpartition("=")
+    if not sign or column in schema.names:
+        return column, None
+    return header, label
+
+
+def _select_list(header: str, label: str | None, wanted: list[str] | None) -> Selection:
+    """Select a column of lists, whose entries may be named."""
+    if label is None:
+        return Selection([header], None)
+    names = tuple(label.split("|"))
+    if wanted is not None and list(names) != wanted:
+        raise ValueError(
+            f"columns names the entries of {header!r} {join_names(names, 12)}, but the classes of "
+            f"the calibration are {join_names(wanted, 12)}, in this order. Write one column per "
+            "class, which are matched by name."
+        )
+    return Selection([header], names)
+
+
+def _classes_of(given: Sequence[tuple[str, str | None]], wanted: list[str] | None) -> list[str]:
+    """Return the class of each header."""
+    headers = [header for header, label in given if label is None]
+    starts = {header.rpartition(".")[0] for header in headers}
+    shared = f"{starts.pop()}." if len(starts) == 1 and len(headers) > 1 else ""
+    if shared in ("", "."):
+        shared = PREDICTION if all(name.startswith(PREDICTION) for name in headers) else ""
+    labels = []
+    for header, label in given:
+        names = [header, header.rpartition(".")[2], header.removeprefix(PREDICTION)]
+        if label is None and wanted is not None:
+            fitting = [name for name in names if name in wanted]
+            if not fitting:
+                raise ValueError(
+                    f"columns names {header!r}, which is none of the classes "
+                    f"({join_names(wanted, 12)}). Write {header}=class with the class that it "
+                    "holds."
+                )
+            label = fitting[0]
+        labels.append(header.removeprefix(shared) if label is None else label)
+    return labels
+
+
+def _refuse_missing(schema: pa.Schema, wanted: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in schema.names]
+    if missing or not wanted:
+        raise ValueError(
+            f"{len(missing)} of {len(wanted)} columns to read are missing (first: "
+            f"{join_names(missing, 1)}); the table has {join_names(schema.names, 12)}. Rename its "
+            "columns, or name those to read with columns."
+        )
+
+
+# --- batches as names and numbers ---
+
+
+class Records:
+    """A record batch without the rows that lack a needed value; ``strict`` refuses such rows."""
+
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        needed: Sequence[str],
+        where: str,
+        first: int = 0,
+        strict: bool = False,
+    ):
+        self.position = {name: i for i, name in enumerate(batch.schema.names)}
+        missing = np.zeros(batch.num_rows, dtype=bool)
+        for name in needed:
+            column = batch.column(self.position[name])
+            missing |= np.asarray(column.is_null()) if column.null_count else False
+            if strict and missing.any():
+                row = first + int(np.argmax(missing)) + 1
+                raise ValueError(
+                    f"{where} has no value in the column {name!r} in row {row}. Fill or drop it."
+                )
+        # rows and where are for messages
+        self.rows = first + np.flatnonzero(~missing)
+        self.where = where
+        self.data = batch.filter(~missing) if missing.any() else batch
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as it is."""
+        return self.data.column(self.position[name])
+
+    def read(self, selection: Selection) -> AnyArray:
+        """Return the texts (N,) or numbers (N, number of columns) to read."""
+        return (
+            np.array(self.texts(selection.columns[0]), object)
+            if selection.texts
+            else self.numbers(selection.columns)
+        )
+
+    def extra(self, name: str, role: str) -> AnyArray:
+        """Return weights as numbers, and groups or anything else as texts, (N,)."""
+        return (
+            self.numbers([name])[:, 0]
+            if role == "weights"
+            else np.array(self.texts(name), dtype=object)
+        )
+
+    def texts(self, name: str) -> list[str | None]:
+        """Return names of items, groups or labels: texts as is, numbers as texts, None if empty."""
+        import pyarrow as pa
+
+        column = self.column(name)
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            raise ValueError(
+                f"column {name!r} of {self.where} holds bytes. Save the table with texts in UTF-8."
+            )
+        return [text or None for text in as_texts(column)]
+
+    def numbers(self, names: Sequence[str]) -> FloatArray:
+        """Return columns, or one column of lists, as numbers (N, n_columns); texts are parsed."""
+        columns = [self.column(name) for name in names]
+        if len(columns) == 1 and is_list(columns[0].type):
+            lengths = set(columns[0].value_lengths().to_pylist()) or {0}
+            if len(lengths) > 1:
+                raise ValueError(
+                    f"column {names[0]!r} of {self.where} must hold lists of one length, but has "
+                    f"lengths {min(lengths)} to {max(lengths)}."
+                )
+            (length,) = lengths
+            return self._parse(columns[0].flatten(), names[0], max(1, length)).reshape(
+                len(self), length
+            )
+        result = np.empty((len(self), len(columns)))
+        for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+            result[:, k] = self._parse(column, name)
+        return result
+
+    def _parse(self, column: pa.Array, name: str, per_row: int = 1) -> FloatArray:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        kind = column.type
+        what = f"column {name!r} of {self.where}"
+        if column.null_count:
+            raise ValueError(f"{what} has lists with missing numbers. Fill or drop such rows.")
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        seen = str(kind)
+        if is_text(kind):
+            texts = compute.utf8_trim_whitespace(column.cast(pa.string()))
+            for each in (texts, compute.replace_substring(texts, ",", ".")):
+                with suppress(pa.ArrowInvalid):
+                    return np.asarray(each.cast(pa.float64()).to_numpy(zero_copy_only=False))
+            place, text = next(
+                (i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text)
+            )
+            seen = f"{text!r} in row {self.rows[place // per_row] + 1}"
+        raise ValueError(
+            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read "
+            "with columns, and the one that names the items with id."
+        )
+
+
+# --- tables of items ---
+
+
+@dataclass(frozen=True)
+class ItemTable:
+    """Items with a prediction per class, or with features, or with a text each.
+
+    Attributes
+    ----------
+    items : tuple of str
+        Names of the rows.
+    values : ndarray of shape (n, number of columns), or of n str
+        The numbers, or the texts.
+    names : tuple of str or None
+        Classes or features; None if the numbers came as lists.
+    extra : dict of arrays (n,)
+        Further columns that were asked for, by what they are used for, such as groups and weights.
+    notes : tuple of str
+        What was left out.
+    id : str
+        Column that names the items.
+    """
+
+    items: tuple[str, ...]
+    values: FloatArray
+    names: tuple[str, ...] | None
+    extra: dict[str, AnyArray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    id: str = "task"
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def take(self, rows: IntArray) -> ItemTable:
+        """Return some of the rows."""
+        extra = {role: column[rows] for role, column in self.extra.items()}
+        return replace(
+            self,
+            items=tuple(self.items[row] for row in rows),
+            values=self.values[rows],
+            extra=extra,
+        )
+
+    def frame(self) -> Any:
+        """Return what a model is trained on and asked about, with names: a frame or a series.
+
+        The series holds texts.
+        """
+        pandas = need("pandas", "A model of named features")
+        if self.values.ndim == 1:
+            return pandas.Series(
+                self.values, self.items, name=(self.names or (None,))[0], dtype=object
+            )
+        return pandas.DataFrame(self.values, self.items, self.names)
+
+
+def read_items(
+    path: str,
+    select: Select = select_predictions,
+    *,
+    id: str | None = None,
+    logits: bool = False,
+    extra: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> ItemTable:
+    """Read a table of items into memory, see `read_table`: predictions, features, or texts.
+
+    Parameters
+    ----------
+    select : callable
+        Selects the columns. Where nobody named them, columns of words are left out; if no other is
+        left, the only one is read as texts.
+    id : str, optional
+        Column that names the items; by default the first that has a usual name of a task.
+    logits : bool
+        Whether to apply a softmax.
+    extra : dict
+        Further columns by what they are used for: ``groups``, ``weights`` (numbers), or anything
+        else (texts).
+    strict : bool
+        Refuse rows without a value that is needed, instead of leaving them out.
+    """
+    table = read_table(path, whole=True)
+    extra = extra or {}
+    id = find_id(table.schema.names) if id is None else id
+    for role, name in {"id": id, **extra}.items():
+        if name not in table.schema.names:
+            has = join_names(table.schema.names, 12)
+            raise ValueError(
+                f"{role} names the column {name!r}, which {path} does not have; it has {has}."
+            )
+    taken = [id, *(column for role, column in extra.items() if role != "texts")]
+    try:
+        selection = select(table.schema, taken)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    data = list(table.batches)
+    notes: list[str] = []
+    if data and selection.is_open:
+        selection, notes = _without_words(Records(data[0], (), path), selection)
+    needed = [id, *selection.columns]
+    needed += [column for role, column in extra.items() if role in ("groups", "weights")]
+    starts = accumulate((each.num_rows for each in data), initial=0)
+    parts = [
+        Records(each, needed, path, first, strict)
+        for each, first in zip(data, starts, strict=False)
+    ]
+    items = tuple(str(item) for part in parts for item in part.texts(id))
+    if not items:
+        raise ValueError(f"{path} has no rows with values in {join_names(needed)}.")
+    n_empty = sum(each.num_rows for each in data) - len(items)
+    if n_empty:
+        notes.append(f"{plural(n_empty, 'row')} of {path} without a value left out.")
+    _refuse_repeated(items, path, id)
+    values = np.concatenate([part.read(selection) for part in parts])
+    more = {
+        role: np.concatenate([part.extra(name, role) for part in parts])
+        for role, name in extra.items()
+    }
+    if logits:
+        values = softmax(values, axis=1)
+    return ItemTable(items, values, selection.labels, more, tuple(notes), id)
+
+
+def _refuse_repeated(items: Sequence[str], path: str, id: str) -> None:
+    twice = [item for item, number in Counter(items).items() if number > 1]
+    if twice:
+        raise ValueError(
+            f"{path} names {plural(len(twice), 'item')} more than once in the column {id!r} "
+            f"(first: {join_names(twice)}). Each item needs one row."
+        )
+
+
+def _without_words(records: Records, selection: Selection) -> tuple[Selection, list[str]]:
+    """Leave out columns of texts of which none is a number, and say so.
+
+    If no other column is left, the only one is what is read.
+    """
+    words = [name for name in selection.columns if _holds_words(records.column(name))]
+    if not words:
+        return selection, []
+    if len(words) < len(selection.columns):
+        labels = dict(zip(selection.columns, selection.labels or (), strict=False))
+        kept = [name for name in selection.columns if name not in words]
+        note = f"columns of words were left out: {join_names(words)}."
+        return Selection(kept, tuple(labels[name] for name in kept)), [note]
+    if len(words) == 1:
+        return Selection(words, tuple(words), texts=True), []
+    raise ValueError(
+        f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns."
+    )
+
+
+def _holds_words(column: pa.Array) -> bool:
+    cells = column.drop_null()[:LOOKED_AT]
+    return is_text(cells.type) and not any(map(is_number, cells.to_pylist()))
+
+
+# --- votes beside them ---
+
+
+class Voted(NamedTuple):
+    """Items that have votes, and what was left out, in sentences."""
+
+    table: ItemTable
+    notes: list[str]
+
+
+def select_voted(table: ItemTable, votes: Annotations, *, keep: bool = False) -> Voted:
+    """Return the items of a table that have votes, or with ``keep`` all; say what has none.
+
+    It is an error only if no item has votes.
+    """
+    if votes.items is None:
+        raise ValueError(
+            "votes have no names of items, so they cannot be matched with a table. Give them "
+            "names (items)."
+        )
+    voted = votes.drop_empty().items or ()
+    known = set(voted)
+    asked = set(table.items)
+    without = [item for item in table.items if item not in known]
+    idle = [item for item in voted if item not in asked]
+    notes = [*table.notes]
+    if without:
+        fate = "kept" if keep else "left out"
+        notes.append(
+            f"{plural(len(without), 'item')} without votes {fate} (first: {join_names(without)})."
+        )
+    if idle:
+        notes.append(_without_row(idle))
+    if len(without) == len(table):
+        raise ValueError(
+            f"no item is in both tables: {plural(len(table), 'row')} such as "
+            f"{join_names(table.items, 2)}, votes on {plural(len(voted), 'item')} such as "
+            f"{join_names(voted, 2)}. Check which columns name the items: id, and task of the "
+            "votes."
+        )
+    if keep:
+        return Voted(table, notes)
+    rows = np.flatnonzero([item in known for item in table.items])
+    return Voted(table.take(rows), notes)
+
+
+def _without_row(idle: Sequence[str]) -> str:
+    items = plural(len(idle), "item")
+    return f"votes on {items} without a row left out (first: {join_names(idle)})."
+
+
+def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: str) -> Table:
+    """Add a column with the counts of each item, a list in the order of the classes.
+
+    Items without votes have zeros.
+    """
+    import pyarrow as pa
+
+    if name in table.schema.names:
+        raise ValueError(f"the predictions have a column {name!r} already. Rename it.")
+    if classes is None:
+        raise ValueError(
+            "the calibration has no names of classes, so votes cannot be matched. Calibrate "
+            "with names."
+        )
+    ordered = votes.reorder([str(c) for c in classes])
+    counts = dict(zip(map(str, ordered.items or ()), ordered.counts.tolist(), strict=True))
+    idle = set(counts)
+    nothing = [0] * len(classes)
+    schema = table.schema.append(pa.field(name, pa.list_(pa.int64())))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.batches:
+            items = Records(batch, (), "the predictions").texts(id)
+            lists = [counts.get(item or "", nothing) for item in items]
+            idle.difference_update(items)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(lists, schema.types[-1])], schema=schema
+            )
+        if len(idle) == len(counts):
+            raise ValueError(
+                f"no item of the votes is among the predictions (first: {join_names(counts)})."
+            )
+        if idle:
+            warn(_without_row(sorted(idle)))
+
+    return Table(schema, batches())

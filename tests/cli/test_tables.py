@@ -1,0 +1,194 @@
+"""Files as people have them: odd ids, other encodings, columns under unknown names."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import credalset as cs
+from credalset._files import quote_formula
+from credalset.votes.files import read_vote_table
+from tests.cli.conftest import CLASSES, Run
+
+N_ODD = 300
+ODD_IDS = ["-x@", "@user", "=1+1", "+49", "0012", "'quoted", "NA", "1.10", " a", "-5", "\tx", '"q"']
+
+
+@pytest.fixture
+def odd(run: Run, tmp_path: Path) -> Path:
+    """Predictions and an export of votes for items with odd ids."""
+    data = cs.datasets.make_synthetic(N_ODD, n_votes=20, random_state=0)
+    ids = [f"{ODD_IDS[i % len(ODD_IDS)]}{i}" for i in range(N_ODD)]
+    table = pd.DataFrame(data.distributions, columns=CLASSES)
+    table.insert(0, "task", ids)
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    item, label = np.nonzero(data.counts)
+    long = pd.DataFrame({"task": np.array(ids)[item], "label": np.array(CLASSES)[label]})
+    long = long.loc[long.index.repeat(data.counts[item, label].astype(int))]
+    long["worker"] = [f"w{i}" for i in range(len(long))]
+    long.to_csv(tmp_path / "export.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["votes.csv", "votes.tsv", "votes.jsonl", "votes.parquet"])
+def test_no_id_is_lost_between_import_and_sets(name: str, odd: Path, run: Run) -> None:
+    """`import` guarded ids against spreadsheets, and `calibrate` dropped the guarded ones."""
+    run("import", "export.csv", "-o", name)
+    ids = set(pd.read_csv("predictions.csv", keep_default_na=False, dtype=str)["task"])
+    assert set(read_vote_table(name).items or ()) == ids
+    said = run("calibrate", "predictions.csv", name, "-o", "calibration", "--hold-out", "0.4").err
+    assert "left out" not in said
+    run("predict", "calibration", "predictions.csv", "-o", "sets.csv", "--ask", "prediction")
+    assert set(pd.read_csv("sets.csv", keep_default_na=False, dtype=str)["task"]) == ids
+    said = run("check", "calibration", "sets.csv", name).err
+    assert "180 items used for training or calibration left out; 120 others remain" in said
+    assert "without votes" not in said
+
+
+def test_lists_of_items_to_ask_are_safe_in_a_spreadsheet(odd: Path, run: Run) -> None:
+    run("import", "export.csv", "-o", "votes.csv")
+    options = ["--lead", "1.5", "--max-votes", "4"]
+    run("calibrate", "predictions.csv", "votes.csv", "-o", "calibration", *options)
+    for name in ("tasks.csv", "tasks.jsonl"):
+        said = run("plan", "calibration", "predictions.csv", "-o", name).err
+        assert ("got an apostrophe in front" in said) == (name == "tasks.csv")
+    asked = pd.read_csv("tasks.csv", keep_default_na=False, dtype=str)["task"]
+    lines = Path("tasks.jsonl").read_text(encoding="utf-8").splitlines()
+    as_they_are = [json.loads(line)["task"] for line in lines]
+    assert list(asked) == [quote_formula(task) for task in as_they_are]
+    assert list(asked) != as_they_are
+
+
+# --- other encodings, delimiters and numbers ---
+
+GERMAN = """Vorgang;ja;nein;Länge;Datum
+0012;0,25;0,75;7;01.02.2025
+0013;0,5;0,5;8;31.12.2024
+n-ü;1;0;9;x
+"""
+
+
+def test_a_table_in_cp1252_is_named_and_imported(run: Run) -> None:
+    Path("predictions.csv").write_text(GERMAN, encoding="cp1252")
+    Path("votes.csv").write_text("task,worker,label\n" + "0012,a,ja\n0013,b,nein\n")
+    words = ["calibrate", "predictions.csv", "votes.csv", "-o", "out"]
+    said = run(*words, code=2).err
+    assert "credalset import predictions.csv --encoding cp1252" in said
+    assert "--kind table" in said
+    options = ["--kind", "table", "--encoding", "cp1252", "--task", "Vorgang"]
+    said = run("import", "predictions.csv", *options, "-o", "clean.csv").err
+    assert "decimal commas became points in 'ja', 'nein'" in said
+    assert "Wrote 3 rows" in said
+    clean = pd.read_csv("clean.csv", dtype={"Vorgang": str})
+    assert clean.to_dict("list") == {
+        "Vorgang": ["0012", "0013", "n-ü"],
+        "ja": [0.25, 0.5, 1.0],
+        "nein": [0.75, 0.5, 0.0],
+        "Länge": [7, 8, 9],
+        "Datum": ["01.02.2025", "31.12.2024", "x"],
+    }
+    first = Path("clean.csv").read_bytes()
+    run("import", "clean.csv", "--kind", "table", "-o", "clean.csv", "--overwrite")
+    assert Path("clean.csv").read_bytes() == first
+
+
+def test_only_decimal_commas_change(run: Run) -> None:
+    rows = ["id;words;size;thousands;mixed", "1,5;a, b;1,5;1.234,5;1,5", "2,5;c;2;2;x"]
+    Path("features.csv").write_text("\n".join(rows))
+    run("import", "features.csv", "--kind", "table", "-o", "clean.jsonl")
+    first = json.loads(Path("clean.jsonl").read_text().splitlines()[0])
+    assert first == {
+        "id": "1,5",
+        "words": "a, b",
+        "size": "1.5",
+        "thousands": "1.234,5",
+        "mixed": "1,5",
+    }
+
+
+def test_fields_that_appear_late_are_in_the_clean_table(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("credalset.io.tables.RECORDS", 2)
+    rows = [{"task": f"t{i}", "yes": 0.5} | ({"no": 0.5} if i > 2 else {}) for i in range(5)]
+    Path("p.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run("import", "p.jsonl", "--kind", "table", "-o", "p.csv")
+    assert list(pd.read_csv("p.csv").columns) == ["task", "yes", "no"]
+
+
+@pytest.mark.parametrize("words", [["--tidy"], ["--worker", "w"], ["--values", "smoothed"]])
+def test_options_on_votes_are_not_for_tables(words: list[str], run: Run) -> None:
+    Path("p.csv").write_text("task,yes\na,1\n")
+    said = run("import", "p.csv", "--kind", "table", "-o", "o.csv", *words, code=2).err
+    assert f"{words[0]} is about votes" in said
+    assert run("import", "p.csv", "--kind", "table", "--task", "x", "-o", "o.csv", code=2)
+    assert not Path("o.csv").exists()
+
+
+# --- workers and labels ---
+
+
+def test_a_worker_under_an_unknown_name_is_asked_for(run: Run) -> None:
+    """Without the worker, both votes of `a` on an item counted."""
+    rows = ["task;Bearbeiter;label;text"]
+    rows += [f"t{i};{worker};{'yn'[i % 2]};words" for i in range(4) for worker in "aba"]
+    Path("export.csv").write_text("\n".join(rows))
+    said = run("import", "export.csv", "-o", "votes.csv", code=2).err
+    assert "'Bearbeiter' may name the workers" in said
+    assert "--worker 'Bearbeiter'" in said
+    assert "'text'" not in said, "what describes the item names no worker"
+    assert "--worker 'Bearbeiter'" in run("agree", "export.csv", code=2).err
+    run("import", "export.csv", "-o", "votes.csv", "--worker", "Bearbeiter")
+    assert read_vote_table("votes.csv").workers == ("b", "a")
+    assert read_vote_table("votes.csv").n_votes.tolist() == [2] * 4
+    run("import", "export.csv", "-o", "votes.csv", "--overwrite", "--worker", "")
+    assert read_vote_table("votes.csv").workers is None
+    with pytest.raises(ValueError, match="Bearbeiter"):
+        cs.Annotations.read("export.csv")
+    assert cs.Annotations.read("export.csv", worker="").n_votes.tolist() == [3] * 4
+
+
+def test_a_table_without_workers_needs_no_option(run: Run) -> None:
+    rows = ["task,label,text,side", "a,y,words,l", "a,n,words,l", "b,y,more,", "b,n,more,r"]
+    Path("export.csv").write_text("\n".join(rows))
+    run("import", "export.csv", "-o", "votes.csv")
+    rows = ["task,label,comment", "a,y,words", "b,n,more"]
+    Path("export.csv").write_text("\n".join(rows))
+    run("import", "export.csv", "-o", "votes.csv", "--overwrite")
+
+
+def test_labels_that_differ_by_case_are_counted(run: Run) -> None:
+    labels = ["yes", "Yes", "yes ", "no", "no", "maybe"]
+    rows = [f"t{i % 2},w{i},{label}" for i, label in enumerate(labels)]
+    Path("export.csv").write_text("\n".join(["task,worker,label", *rows]))
+    said = run("import", "export.csv", "-o", "votes.csv").err
+    assert "3 votes for labels that differ by case or spaces only ('Yes', 'yes', 'yes ')" in said
+    assert "--tidy" in said
+    said = run("import", "export.csv", "-o", "votes.csv", "--tidy", "--overwrite").err
+    assert "differ by case" not in said
+    assert read_vote_table("votes.csv").classes == ("maybe", "no", "yes")
+
+
+# --- Unicode ---
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")])
+def test_predictions_and_votes_in_two_unicode_forms(
+    forms: tuple[str, str], files: Path, run: Run, data: Any
+) -> None:
+    """A file of ids from one system did not match those of another, although they look alike."""
+    votes = pd.read_csv("votes.csv", dtype=str)
+    predictions = pd.read_csv("calibration.csv", dtype={"task": str})
+    for table, form, name in ((predictions, forms[0], "p.csv"), (votes, forms[1], "v.csv")):
+        table["task"] = [unicodedata.normalize(form, f"é{task}") for task in table["task"]]
+        table.to_csv(name, index=False)
+    said = run("calibrate", "p.csv", "v.csv", "-o", "made").err
+    assert "put into Unicode form NFC" in said
+    ids = {unicodedata.normalize("NFC", task) for task in predictions["task"]}
+    assert set(cs.load("made").items or ()) == ids

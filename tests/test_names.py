@@ -1,0 +1,804 @@
+"""The rule for names, held by every public function: named is matched, nameless follows.
+
+A table lists all public functions that take something with rows or columns. Hypothesis shuffles the
+rows and columns of named arguments, and strips the names of others, which are then in the order in
+which the predictions were passed. Answers per item and class must be the same, or a ``ValueError``
+must come. A public function without a row fails.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+import credalset as cs
+from credalset.evaluation import slice_coverage, worst_slice
+from credalset.scores import Brier, IntervalPrediction, ScaledPrediction, TotalVariation
+
+N, K = 40, 3
+RNG = np.random.default_rng(0)
+ITEMS = [f"item {i}" for i in range(N)]
+CLASSES = ["no", "perhaps", "yes"]
+TRUTH = RNG.dirichlet([0.6, 0.9, 0.7], N)
+P = pd.DataFrame(0.7 * TRUTH + 0.3 * RNG.dirichlet(np.ones(K), N), ITEMS, CLASSES)
+VOTES = pd.DataFrame(RNG.multinomial(14, TRUTH), ITEMS, CLASSES)
+IN_HAND = pd.DataFrame(RNG.multinomial(2, TRUTH), ITEMS, CLASSES)
+GROUPS = pd.Series(RNG.choice(["a", "b"], N), ITEMS)
+WEIGHTS = pd.Series(RNG.uniform(0.5, 2.0, N), ITEMS)
+FOLDS = pd.Series(np.arange(N) % 4, ITEMS)
+FEATURES = pd.DataFrame({"x": TRUTH[:, 0], "z": RNG.normal(size=N)}, ITEMS)
+LABELS = pd.Series(VOTES.idxmax(axis=1).to_numpy(), ITEMS)
+TEXTS = pd.Series([f"text of {name}." for name in ITEMS], ITEMS)
+UTILITY = pd.DataFrame(RNG.normal(size=(4, K)), ["w", "x", "y", "z"], CLASSES)
+PER_CLASS = pd.Series(RNG.normal(size=K), CLASSES)
+NOTHING: dict[str, Any] = {}
+
+#: arguments of public functions that have rows or columns
+ROLES = {
+    *("prediction", "predictions", "votes", "distribution", "distributions", "votes_in_hand"),
+    *("X", "Y", "y", "groups", "weights", "folds", "utility", "labels", "sample_weight"),
+    *("texts", "images", "slices", "color", "truth", "covered", "rows", "threshold"),
+    *("below", "above", "scale", "features", "sets"),
+}
+
+
+@dataclass
+class World:
+    """Arguments of one call: which have names, and in which order they come."""
+
+    rows: np.ndarray  # of the predictions
+    columns: np.ndarray
+    named: dict[str, bool]
+    shuffles: dict[str, tuple[np.ndarray, np.ndarray]]
+    used: set[str] = field(default_factory=set)
+
+    def is_named(self, role: str) -> bool:
+        return self.named.get(role, True)
+
+    def give(self, role: str, value: Any, *, per_class: bool = False) -> Any:
+        """Return an argument: shuffled with its names, or without names in the order asked for."""
+        self.used.add(role)
+        rows, columns = (self.rows, self.columns)
+        if role != "predictions" and self.is_named(role):
+            rows, columns = self.shuffles[role]
+        if isinstance(value, pd.DataFrame):
+            if not per_class:
+                value = value.iloc[rows]
+            if list(value.columns) == CLASSES:
+                value = value.iloc[:, columns]
+        elif per_class:
+            value = value.iloc[columns]
+        else:
+            value = value.iloc[rows]
+        return value if self.is_named(role) else value.to_numpy()
+
+    def back(self, answer: Any, *, classes: bool = False, named: Any = None) -> np.ndarray:
+        """Return an answer per item (and class) in the order of the world's own tables."""
+        array = np.asarray(answer)
+        found = np.empty_like(array)
+        found[self.rows] = array
+        if not classes:
+            return found
+        order = self.columns if named is None else [CLASSES.index(name) for name in named]
+        turned = np.empty_like(found)
+        turned[:, order] = found
+        return turned
+
+
+def worlds() -> st.SearchStrategy[World]:
+    roles = ["predictions", *sorted(ROLES - {"predictions", "prediction"})]
+    permutation = st.permutations(range(N)).map(np.array)
+    turn = st.permutations(range(K)).map(np.array)
+    return st.builds(
+        World,
+        rows=permutation,
+        columns=turn,
+        named=st.fixed_dictionaries({role: st.booleans() for role in roles}),
+        shuffles=st.fixed_dictionaries({role: st.tuples(permutation, turn) for role in roles}),
+    )
+
+
+CANONICAL = World(np.arange(N), np.arange(K), {}, {})
+CANONICAL.shuffles = {role: (np.arange(N), np.arange(K)) for role in ROLES}
+
+
+# --- calibrations that new items meet: with names of classes, as those of the world ---
+
+PLAIN = cs.conformalize(P, VOTES, "tv")
+GROUPED = cs.conformalize(P, VOTES, "kl", groups=GROUPS, weights=WEIGHTS)
+CROSS = cs.cross_conformalize(P, VOTES, FOLDS, "tv")
+LABELLED = cs.labels.conformalize(P, VOTES)
+CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=15).fit(P, VOTES)
+OTHERS = [f"panel {i}" for i in range(N)]
+PANEL = CROWD.conformalize(
+    P.set_axis(OTHERS), VOTES.set_axis(OTHERS), "tv", in_hand=(0, 2), min_votes=3
+)
+POLICY = cs.VotingPolicy(CROWD, lead=1.0, max_votes=3)
+SCALED = cs.conformalize(
+    ScaledPrediction(P, WEIGHTS), VOTES, cs.scores.Normalized("tv", scale="predicted")
+)
+SETS = PLAIN.predict_set(P, 0.3)
+MEMBERS = LABELLED.predict_set(P, 0.3)
+CLASSIFIER = cs.ConformalCredalClassifier(LogisticRegression(max_iter=30)).fit(FEATURES, VOTES)
+
+
+def predicted(w: World) -> Any:
+    return w.give("predictions", P)
+
+
+def sets_of(w: World) -> Any:
+    """Sets with names, or without, in the order of the predictions of the world."""
+    return PLAIN.score.region(predicted(w), 0.15)
+
+
+def in_class_order(w: World, votes: pd.DataFrame) -> Any:
+    """Votes beside sets: without names they are in the order of the sets' classes."""
+    given_votes = w.give("votes", votes)
+    return given_votes if w.is_named("votes") else votes.iloc[w.rows].to_numpy()
+
+
+def in_order(w: World, sets: Any) -> tuple[np.ndarray, ...]:
+    lower, upper = sets.envelope()
+    return (
+        w.back(lower, classes=True, named=sets.classes),
+        w.back(upper, classes=True, named=sets.classes),
+    )
+
+
+def conformalized(w: World, make: Callable[..., Any], **more: Any) -> tuple[Any, ...]:
+    made = make(predicted(w), w.give("votes", VOTES), **more)
+    return (np.sort(made.scores), made.n_classes)
+
+
+def groups_and_weights(w: World) -> dict[str, Any]:
+    return {"groups": w.give("groups", GROUPS), "weights": w.give("weights", WEIGHTS)}
+
+
+def fit_and_predict(w: World, estimator: Any, **more: Any) -> Any:
+    X = w.give("predictions", FEATURES)
+    fitted = estimator.fit(X, w.give("y", VOTES), **more)
+    found = fitted.predict_proba(FEATURES.to_numpy() if not w.is_named("predictions") else FEATURES)
+    order = list(fitted.classes_)
+    if order == list(range(K)):
+        assert not w.is_named("y")
+        order = [CLASSES[k] for k in w.columns]
+    return np.round(found[:, [order.index(name) for name in CLASSES]], 6)
+
+
+def classified(w: World) -> Any:
+    X = w.give("predictions", FEATURES)
+    clf = cs.ConformalCredalClassifier(CLASSIFIER.estimator_)
+    columns = [list(CLASSIFIER.classes_).index(name) for name in CLASSES]
+    del columns
+    return clf, X
+
+
+def calibrated_classifier(w: World) -> Any:
+    clf, X = classified(w)
+    clf.conformalize(X, w.give("Y", VOTES), **groups_and_weights(w))
+    return (np.sort(clf.calibration_.scores),)
+
+
+def cross_classifier(w: World) -> Any:
+    X = w.give("predictions", FEATURES)
+    folds = w.give("folds", FOLDS)
+    clf = cs.ConformalCredalClassifier(LogisticRegression(max_iter=30))
+    clf.cross_conformalize(X, w.give("Y", VOTES), folds, **groups_and_weights(w))
+    return (np.round(np.sort(clf.calibration_.scores), 6),)
+
+
+READY = cs.ConformalCredalClassifier(CLASSIFIER.estimator_).conformalize(
+    FEATURES, VOTES, GROUPS, WEIGHTS
+)
+
+
+def page(w: World) -> Any:
+    made = cs.report(
+        PANEL,
+        predicted(w),
+        w.give("votes", VOTES),
+        None,
+        alpha=0.3,
+        votes_in_hand=w.give("votes_in_hand", IN_HAND),
+        texts=w.give("texts", TEXTS),
+        groups=w.give("groups", GROUPS),
+        slices={"f": w.give("slices", FEATURES["x"])},
+    )
+    slices = sorted((part.feature, part.value, float(part.coverage)) for part in made.slices)
+    return (float(made.verdict.observed), made.verdict.width, str(slices))
+
+
+def evaluated(w: World) -> Any:
+    options: dict[str, Any] = {"groups": w.give("groups", GROUPS)}
+    options["votes_in_hand"] = w.give("votes_in_hand", IN_HAND)
+    rows = cs.evaluate(PANEL, predicted(w), w.give("votes", VOTES), 0.3, **options)
+    return (float(rows[0]["coverage"]), [float(row["coverage"]) for row in rows.groups])
+
+
+def drawn(w: World, draw: Callable[..., Any], **options: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    sets = sets_of(w)[[0]]
+    first = P.index[w.rows[0]]
+    one = {name: table.loc[[first]] for name, table in (("truth", P), ("votes", VOTES))}
+    given_marks = {}
+    for name, table in one.items():
+        w.used.add(name)
+        columns = w.shuffles[name][1] if w.is_named(name) else w.columns
+        turned = table.iloc[:, columns]
+        given_marks[name] = turned if w.is_named(name) else turned.to_numpy()
+    ax = draw(sets, ax=Figure().subplots(), **given_marks, **options)
+    found = {
+        line.get_label(): np.asarray(line.get_ydata(), float)
+        for line in ax.get_lines()
+        if line.get_label() in ("truth", "votes")
+    }
+    order = [CLASSES.index(c) for c in sets.classes] if sets.classes else w.columns
+    values = np.stack([found["truth"], found["votes"]])
+    back = np.empty_like(values)
+    back[:, order] = values
+    # The first item of the world differs from call to call: compare with its own tables.
+    expected = np.stack([one["truth"].to_numpy()[0], one["votes"].to_numpy()[0] / 14])
+    return (np.abs(back - expected).max() < 1e-9,)
+
+
+def policy_votes(w: World) -> Any:
+    forecast = POLICY.forecast(predicted(w), w.give("votes", IN_HAND), n_draws=1, random_state=0)
+    return (w.back(forecast.to_ask),)
+
+
+def split_off(w: World) -> Any:
+    parts = cs.train_conformalize_test_split(
+        w.give("predictions", FEATURES), w.give("Y", LABELS), random_state=0
+    )
+    X, Y = np.concatenate([np.asarray(x) for x in parts[:3]]), np.concatenate(parts[3:])
+    position = {tuple(row): i for i, row in enumerate(FEATURES.to_numpy())}
+    found = np.empty(N, dtype=object)
+    found[[position[tuple(row)] for row in X]] = Y
+    return (found,)
+
+
+def streamed(w: World) -> Any:
+    stream = cs.Stream(PLAIN, 0.3)
+    steps = stream.update(predicted(w), w.give("votes", VOTES))
+    return (w.back([PLAIN.score is not None and step.covered is not None for step in steps]),)
+
+
+def streamed_scores(w: World) -> Any:
+    stream = cs.Stream(PLAIN, 0.3)
+    stream.update(predicted(w), w.give("votes", VOTES))
+    return (w.back(np.array(stream._seen)),)
+
+
+def scaled(w: World) -> ScaledPrediction:
+    return ScaledPrediction(predicted(w), w.give("scale", WEIGHTS))
+
+
+def intervals(w: World) -> IntervalPrediction:
+    return IntervalPrediction(
+        predicted(w), w.give("below", 0.5 * P + 0.01), w.give("above", P + 0.01)
+    )
+
+
+def pairs(w: World, measure: Callable[..., Any]) -> Any:
+    return (round(float(measure(w.give("votes", VOTES), predicted(w))), 9),)
+
+
+def of_sets(w: World, measure: Callable[..., Any], **options: Any) -> Any:
+    found = measure(sets_of(w), w.give("votes", VOTES), **options)
+    return ({key: float(value) for key, value in found.items()} if options else float(found),)
+
+
+def network(name: str) -> Callable[[World], Any]:
+    def fit(w: World) -> Any:
+        pytest.importorskip("torch")
+        made = getattr(cs.predictors, name)(epochs=1, random_state=0)
+        X = w.give("predictions", FEATURES)
+        labels = w.give("y", VOTES)
+        made.fit(X, labels)
+        # Training depends on the order of the items: only the classes are compared.
+        return (sorted(map(str, made.classes_)) == sorted(CLASSES) or not w.is_named("y"),)
+
+    return fit
+
+
+TABLE: dict[str, Callable[[World], Any]] = {
+    "conformalize": lambda w: conformalized(w, cs.conformalize, **groups_and_weights(w)),
+    "labels.conformalize": lambda w: conformalized(
+        w, cs.labels.conformalize, **groups_and_weights(w)
+    ),
+    "cross_conformalize": lambda w: conformalized(
+        w, cs.cross_conformalize, folds=w.give("folds", FOLDS), groups=w.give("groups", GROUPS)
+    ),
+    "epsilon_from_counts": lambda w: (
+        round(
+            cs.epsilon_from_counts(
+                w.give("votes", VOTES), 0.3, "tv", predictions=predicted(w)
+            ).epsilon,
+            9,
+        ),
+    ),
+    "SplitCalibration.predict_set": lambda w: in_order(
+        w, GROUPED.predict_set(predicted(w), 0.4, **groups_and_weights(w))
+    ),
+    "SplitCalibration.thresholds": lambda w: (
+        w.back(GROUPED.thresholds(predicted(w), 0.4, **groups_and_weights(w))),
+    ),
+    "SplitCalibration.p_values": lambda w: (
+        w.back(
+            GROUPED.p_values(predicted(w), w.give("distributions", VOTES), **groups_and_weights(w))
+        ),
+    ),
+    "CrossCalibration.predict_set": lambda w: in_order(
+        w, CROSS.predict_set([predicted(w)] * 3 + [w.give("rows", P)], 0.4)
+    ),
+    "CrossCalibration.thresholds": lambda w: (
+        w.back(CROSS.thresholds([w.give("rows", P)] + [predicted(w)] * 3, 0.4))
+        if not w.is_named("rows")
+        else w.back(CROSS.thresholds([predicted(w)] * 3 + [w.give("rows", P)], 0.4)),
+    ),
+    "LabelCalibration.predict_set": lambda w: (
+        w.back(LABELLED.predict_set(predicted(w), 0.4).members, classes=True, named=CLASSES),
+    ),
+    "LabelCalibration.thresholds": lambda w: (w.back(LABELLED.thresholds(predicted(w), 0.4)),),
+    "LabelCalibration.p_values": lambda w: (
+        w.back(LABELLED.p_values(predicted(w)), classes=True, named=CLASSES),
+    ),
+    "LabelSets.contains": lambda w: (w.back(MEMBERS[w.rows].contains(w.give("labels", LABELS))),),
+    "LabelSets.share": lambda w: (
+        w.back(LABELLED.predict_set(predicted(w), 0.3).share(in_class_order(w, VOTES))),
+    ),
+    "CrowdCalibration.predict_set": lambda w: in_order(
+        w, PANEL.predict_set(predicted(w), 0.4, votes=w.give("votes", IN_HAND))
+    ),
+    "CrowdCalibration.thresholds": lambda w: (
+        w.back(PANEL.thresholds(predicted(w), 0.4, votes=w.give("votes", IN_HAND))),
+    ),
+    "CrowdCalibration.p_values": lambda w: (
+        w.back(
+            PANEL.p_values(
+                predicted(w), w.give("distributions", VOTES), votes=w.give("votes", IN_HAND)
+            )
+        ),
+    ),
+    "DirichletCrowd.fit": lambda w: (
+        round(
+            float(
+                cs.DirichletCrowd(1, n_consensus=0, max_iter=8)
+                .fit(predicted(w), w.give("votes", VOTES))
+                .law_.around[0, 0]
+            ),
+            3,
+        ),
+    ),
+    "DirichletCrowd.predict": lambda w: (
+        w.back(CROWD.predict(predicted(w), w.give("votes", IN_HAND)), classes=True, named=CLASSES),
+    ),
+    "DirichletCrowd.posterior": lambda w: (
+        w.back(
+            CROWD.posterior(predicted(w), w.give("votes", IN_HAND)).mean,
+            classes=True,
+            named=CLASSES,
+        ),
+    ),
+    "DirichletCrowd.check": lambda w: (
+        CROWD.check(predicted(w), w.give("votes", VOTES), n_simulations=1).votes[:, 2].sum(),
+    ),
+    "DirichletCrowd.conformalize": lambda w: (
+        len(
+            CROWD.conformalize(
+                predicted(w),
+                w.give("votes", VOTES),
+                "tv",
+                in_hand=(0,),
+                method="imputed",
+                groups=w.give("groups", GROUPS),
+            )
+        ),
+    ),
+    "VotingPolicy.ask": lambda w: (w.back(POLICY.ask(predicted(w), w.give("votes", IN_HAND))),),
+    "VotingPolicy.replay": lambda w: (
+        w.back(POLICY.replay(predicted(w), w.give("votes", VOTES), min_votes=4).held_back.sum(1)),
+    ),
+    "VotingPolicy.conformalize": lambda w: (
+        len(
+            cs.VotingPolicy(RENAMED_CROWD, lead=1.0, max_votes=3).conformalize(
+                predicted(w), w.give("votes", VOTES), "tv", min_votes=4
+            )
+        ),
+    ),
+    "VotingPolicy.forecast": policy_votes,
+    "VotingPolicy.compare": lambda w: (
+        len(POLICY.compare(predicted(w), w.give("votes", VOTES), (0,), score="tv")),
+    ),
+    "Stream.predict_set": lambda w: in_order(w, cs.Stream(PLAIN, 0.3).predict_set(predicted(w))),
+    "Stream.update": streamed_scores,
+    "evaluate": evaluated,
+    "report": page,
+    "metrics.coverage": lambda w: of_sets(w, cs.metrics.coverage),
+    "metrics.coverage_by_group": lambda w: of_sets(
+        w, cs.metrics.coverage_by_group, groups=w.give("groups", GROUPS)
+    ),
+    "metrics.soft_log_loss": lambda w: pairs(w, cs.metrics.soft_log_loss),
+    "metrics.soft_brier": lambda w: pairs(w, cs.metrics.soft_brier),
+    "slice_coverage": lambda w: (
+        [
+            float(part.coverage)
+            for part in slice_coverage(
+                w.give("predictions", P["yes"] > 0.4), {"g": w.give("features", GROUPS)}
+            )
+        ],
+    ),
+    "worst_slice": lambda w: (
+        getattr(
+            worst_slice(
+                w.give("predictions", P["yes"] > 0.4),
+                {"g": w.give("features", GROUPS)},
+                min_share=0.05,
+            ),
+            "n_candidates",
+            None,
+        ),
+    ),
+    "CredalSet.contains": lambda w: (w.back(sets_of(w).contains(w.give("distribution", VOTES))),),
+    "CredalSet.support": lambda w: (
+        w.back(sets_of(w).support(w.give("utility", PER_CLASS, per_class=True))[0]),
+    ),
+    "CredalSet.upper_expectation": lambda w: (
+        w.back(sets_of(w).upper_expectation(w.give("utility", P))),
+    ),
+    "CredalSet.lower_expectation": lambda w: (
+        w.back(sets_of(w).lower_expectation(w.give("utility", P))),
+    ),
+    "CredalSet.decide": lambda w: (
+        w.back(sets_of(w).decide("maximal", w.give("utility", UTILITY, per_class=True))),
+    ),
+    "CredalSet.queue": lambda w: (
+        w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).action),
+    ),
+    "Score.__call__": lambda w: (
+        w.back(TotalVariation()(predicted(w), w.give("distribution", VOTES / 14))),
+    ),
+    "Score.region": lambda w: in_order(
+        w, TotalVariation().region(predicted(w), w.give("threshold", 0.2 * WEIGHTS))
+    ),
+    "ScaledPrediction.__init__": lambda w: in_order(w, SCALED.predict_set(scaled(w), 0.4)),
+    "IntervalPrediction.__init__": lambda w: in_order(
+        w, cs.scores.Intervals().region(intervals(w), 0.5)
+    ),
+    "ConformalCredalClassifier.fit": lambda w: (
+        fit_and_predict(w, cs.ConformalCredalClassifier(LogisticRegression(max_iter=200))),
+    ),
+    "ConformalCredalClassifier.conformalize": calibrated_classifier,
+    "ConformalCredalClassifier.cross_conformalize": cross_classifier,
+    "ConformalCredalClassifier.predict_set": lambda w: (
+        w.back(
+            READY.predict_set(
+                w.give("predictions", FEATURES), 0.4, **groups_and_weights(w)
+            ).threshold
+        ),
+    ),
+    "ConformalCredalClassifier.evaluate": lambda w: (
+        float(
+            READY.evaluate(
+                w.give("predictions", FEATURES),
+                w.give("Y", VOTES),
+                0.4,
+                **groups_and_weights(w),
+            )[0]["coverage"]
+        ),
+    ),
+    "ConformalCredalClassifier.compare": lambda w: (
+        len(CLASSIFIER.compare(w.give("predictions", FEATURES), w.give("Y", VOTES), ["tv"])),
+    ),
+    "SoftScoring.score": lambda w: (
+        round(
+            CLASSIFIER.score(
+                w.give("predictions", FEATURES),
+                w.give("y", VOTES),
+                w.give("sample_weight", WEIGHTS),
+            ),
+            9,
+        ),
+    ),
+    "SoftLabelClassifier.fit": lambda w: (
+        fit_and_predict(
+            w,
+            cs.SoftLabelClassifier(LogisticRegression(max_iter=200)),
+            sample_weight=w.give("sample_weight", WEIGHTS),
+        ),
+    ),
+    "train_conformalize_test_split": split_off,
+    "plotting.envelopes": lambda w: drawn(w, cs.plotting.envelopes, classes=None),
+    "plotting.uncertainty_map": lambda w: (
+        len(
+            cs.plotting.uncertainty_map(
+                sets_of(w), color=w.give("color", WEIGHTS), ax=_axes()
+            ).collections
+        )
+        > 0,
+    ),
+}
+RENAMED_CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=15).fit(
+    P.set_axis(OTHERS), VOTES.set_axis(OTHERS)
+)
+
+#: public functions without a row, and why
+EXEMPT = {
+    "Annotations.": "makes names, and reads nothing beside them",
+    "Conditional.__init__": "reads features alone; conformalize matches them",
+    "datasets.": "makes data",
+    "simplex.": "takes one array",
+    "testing.": "takes a score",
+    "majority_labels": "takes sets alone",
+    "annotator_labels": "takes sets alone",
+    "metrics.mean": "takes sets alone",
+    "metrics.decided": "takes sets alone",
+    "plotting.violins": "takes rows of results",
+    "plotting.voting": "takes rows of results",
+    "plotting.dirichlet": "takes concentrations alone",
+    "plotting.ternary": "reads marks as plotting.envelopes does",
+    "Scorer": "takes names of columns",
+    "Evaluation": "a result",
+    "Verdict": "a result",
+    "Guarantee": "a result",
+    "CredalSet.__init__": "made by predict_set and region",
+    "CrossCalibration.__init__": "made by cross_conformalize",
+    "Calibration.": "abstract: the calibrations have rows",
+    ".predict_proba": "takes features alone",
+    ".predict": "takes features alone",
+    ".predict_intervals": "takes features alone",
+    ".predict_concentration": "takes features alone",
+    "Network.fit": "reads X and y as SoftLabelClassifier.fit does",
+    "IntervalNetwork.__init__": "labels is a parameter",
+}
+
+
+def _axes() -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """Yield the public functions and methods, by the name of the class or module they are in."""
+    for name in cs.__all__:
+        thing = getattr(cs, name)
+        if isinstance(thing, types.ModuleType):
+            for inner in getattr(thing, "__all__", ()):
+                yield from _callables(f"{name}.{inner}", getattr(thing, inner))
+        else:
+            yield from _callables(name, thing)
+
+
+def _callables(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    if not inspect.isclass(thing):
+        if callable(thing):
+            yield name, thing
+        return
+    for member, method in inspect.getmembers(thing, callable):
+        own = str(getattr(method, "__module__", "")).startswith("credalset")
+        if own and (not member.startswith("_") or member in ("__init__", "__call__")):
+            yield f"{name}.{member}", method
+
+
+def takes_roles(function: Any) -> bool:
+    try:
+        parameters = set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return False
+    return bool(parameters & ROLES)
+
+
+def test_every_public_function_has_a_row() -> None:
+    missing = []
+    for name, function in public_functions():
+        if not takes_roles(function):
+            continue
+        defined = getattr(function, "__qualname__", name)
+        known = {name, defined, name.partition(".")[2]}
+        is_score = issubclass(type(function), types.FunctionType) and name.startswith("scores.")
+        if is_score and not defined.endswith(("__call__", "region", "Prediction.__init__")):
+            continue  # the extension points of scores take arrays that are valid
+        if "Noise" in name or "AnnotatorSampling" in name or "Votes." in name:
+            continue  # noise models get what conformalize has read
+        if known & TABLE.keys() or any(reason in name for reason in EXEMPT):
+            continue
+        if any(defined.startswith(reason) for reason in EXEMPT):
+            continue
+        missing.append(f"{name} ({defined})")
+    assert not missing
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, tuple):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, np.ndarray) and first.dtype.kind in "fc":
+        return np.allclose(first, second, atol=1e-9, equal_nan=True)
+    if isinstance(first, np.ndarray):
+        return np.array_equal(first, second)
+    if isinstance(first, float):
+        return first == pytest.approx(second, abs=1e-9)
+    return bool(first == second)
+
+
+SLOW = {"report", "evaluate", "VotingPolicy.compare", "DirichletCrowd.fit"}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_names_are_matched_or_refused(name: str) -> None:
+    function = TABLE[name]
+    if name.startswith("plotting"):
+        pytest.importorskip("matplotlib")
+    if name == "report":
+        pytest.importorskip("jinja2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = function(CANONICAL)
+        answered = []
+
+        @settings(
+            max_examples=6 if name in SLOW or "Classifier" in name else 15,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(worlds())
+        def check(world: World) -> None:
+            try:
+                found = function(world)
+            except ValueError:
+                return
+            if found is None:
+                return
+            answered.append(world)
+            assert _same(found, expected), {role: world.is_named(role) for role in world.used}
+
+        check()
+        # All named, and all nameless, must be answered, however they are shuffled.
+        for named in (True, False):
+            turned = np.array([2, 0, 1])
+            if not named and name in FOLLOW_THE_CALIBRATION:
+                turned = np.arange(K)
+            other = (np.random.default_rng(1).permutation(N), np.array([1, 2, 0]))
+            roles = sorted(ROLES)
+            world = World(
+                np.arange(N)[::-1],
+                turned,
+                dict.fromkeys(roles, named),
+                dict.fromkeys(roles, other),
+            )
+            if named or name not in NEEDS_NAMES:
+                assert _same(function(world), expected)
+
+
+#: new items without names of classes are in the order of the calibration's classes
+FOLLOW_THE_CALIBRATION = {
+    name
+    for name in TABLE
+    if name.split(".")[0]
+    in (
+        *("SplitCalibration", "CrossCalibration", "LabelCalibration", "CrowdCalibration"),
+        *("DirichletCrowd", "VotingPolicy", "Stream", "evaluate", "report", "LabelSets"),
+        *("ScaledPrediction", "ConformalCredalClassifier", "SoftScoring"),
+    )
+} - {"DirichletCrowd.fit", "ConformalCredalClassifier.fit"}
+#: a model of named features takes no others
+NEEDS_NAMES: set[str] = {"LabelSets.contains"}
+
+
+# --- the cases that a hostile reading found ---
+
+
+def test_a_frame_and_an_array_of_votes_in_its_order() -> None:
+    turned = P[["yes", "no", "perhaps"]]
+    votes = VOTES[turned.columns].to_numpy()
+    expected = cs.evaluate(PLAIN, P, VOTES, 0.3)[0]["coverage"]
+    assert cs.evaluate(PLAIN, turned, votes, 0.3)[0]["coverage"] == expected
+    made = cs.conformalize(turned, votes, "tv", classes=CLASSES)
+    np.testing.assert_allclose(made.scores, PLAIN.scores, atol=1e-12)
+
+
+def test_scaled_predictions_match_names_and_scales() -> None:
+    back = VOTES.iloc[::-1]
+    made = cs.conformalize(ScaledPrediction(P, WEIGHTS.iloc[::-1]), back, SCALED.score)
+    assert made.threshold(0.3) == SCALED.threshold(0.3)
+
+
+def test_rows_of_the_frames_of_folds_are_matched() -> None:
+    expected = CROSS.predict_set([P] * 4, 0.3)
+    mixed = CROSS.predict_set([P, P.iloc[::-1], P, P.iloc[::-1]], 0.3)
+    np.testing.assert_array_equal(mixed.threshold, expected.threshold)
+    again = cs.cross_conformalize(P, VOTES, FOLDS.iloc[::-1], "tv")
+    np.testing.assert_array_equal(again.folds, CROSS.folds)
+
+
+def test_utilities_labels_and_weights_with_names() -> None:
+    np.testing.assert_array_equal(
+        SETS.decide("maximal", UTILITY[["yes", "no", "perhaps"]]), SETS.decide("maximal", UTILITY)
+    )
+    queue = SETS.queue(utility=UTILITY[["yes", "perhaps", "no"]])
+    assert queue.choices == ("w", "x", "y", "z")
+    assert queue.action.tolist() == SETS.queue(utility=UTILITY).action.tolist()
+    turned = PER_CLASS.iloc[::-1]
+    np.testing.assert_array_equal(SETS.support(turned)[0], SETS.support(PER_CLASS)[0])
+    np.testing.assert_array_equal(
+        MEMBERS.contains(LABELS.iloc[::-1]), MEMBERS.contains(LABELS.tolist())
+    )
+    weighted = CLASSIFIER.score(FEATURES, VOTES, WEIGHTS.iloc[::-1])
+    assert weighted == pytest.approx(CLASSIFIER.score(FEATURES, VOTES, WEIGHTS))
+
+
+def test_predictions_of_intervals_keep_their_parts() -> None:
+    parts = IntervalPrediction(P, 0.5 * P + 0.01, P + 0.01)
+    made = cs.conformalize(parts, VOTES, "intervals")
+    turned = [frame[["yes", "no", "perhaps"]] for frame in (P, 0.5 * P + 0.01, P + 0.01)]
+    sets = made.predict_set(IntervalPrediction(*turned), 0.3)
+    np.testing.assert_allclose(sets.upper(), made.predict_set(parts, 0.3).upper())
+    assert sets.classes == tuple(CLASSES)
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        VOTES.rename(columns={"yes": "sure"}),
+        VOTES.rename(index={"item 3": "item 99"}),
+        VOTES.set_axis([None, *ITEMS[1:]]),
+        VOTES.set_axis([ITEMS[0], *ITEMS[:-1]]),
+    ],
+    ids=["unknown class", "unknown item", "partly named", "named twice"],
+)
+def test_what_cannot_be_matched_is_refused(votes: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"votes|items"):
+        cs.conformalize(P, votes)
+
+
+def test_names_on_one_side_only_are_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"index.*to_numpy"):
+        cs.conformalize(P.to_numpy(), VOTES)
+    with pytest.raises(ValueError, match=r"columns.*to_numpy"):
+        cs.conformalize(P.to_numpy(), VOTES.reset_index(drop=True))
+    plain = cs.conformalize(P.to_numpy(), VOTES.to_numpy())
+    with pytest.raises(ValueError, match="names of classes"):
+        plain.predict_set(P)
+
+
+def test_default_index_beside_the_same_numbers_in_another_order_is_refused() -> None:
+    numbered = P.reset_index(drop=True)
+    votes = VOTES.reset_index(drop=True)
+    cs.conformalize(numbered, votes)
+    with pytest.raises(ValueError, match="default index"):
+        cs.conformalize(numbered.iloc[::-1], votes)
+    with pytest.raises(ValueError, match="names its items"):
+        cs.conformalize(numbered, votes.iloc[::-1])
+
+
+def test_a_class_that_nobody_voted_for_may_be_left_out() -> None:
+    two = VOTES[["yes", "no"]]
+    some = two.sum(axis=1) > 0
+    made = cs.conformalize(P[some], two[some], "tv")
+    full = two[some].assign(perhaps=0)
+    np.testing.assert_array_equal(made.scores, cs.conformalize(P[some], full, "tv").scores)
+
+
+def test_composed_and_decomposed_spellings_are_one_name() -> None:
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    predictions = P.rename(index={"item 0": composed})
+    votes = VOTES.rename(index={"item 0": decomposed})
+    np.testing.assert_array_equal(cs.conformalize(predictions, votes, "tv").scores, PLAIN.scores)
+
+
+def test_brier_weights_are_parameters() -> None:
+    """They belong to the score, which knows no names."""
+    assert Brier(weights=(1.0, 2.0, 3.0)).weights == (1.0, 2.0, 3.0)

@@ -28,14 +28,16 @@ HEAVY = [
     "transformers",
 ]
 
-#: what may import what: every module imports from lines above its own, except inside functions, or
-#: from its own room
+#: what may import what: every module imports from lines above its own, or from its own room
 LAYERS = [
     ["_typing", "_version", "exceptions"],
-    ["_files"],
-    ["_predictions", "_blocks"],
+    ["_files", "_blocks"],
+    ["_predictions"],
     ["_validation"],
     ["_display"],
+    ["_batch"],
+    ["io.folders"],
+    ["io.store"],
     ["simplex", "datasets"],
     ["io.files"],
     ["io.tables"],
@@ -123,12 +125,11 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Go through everything that runs on import;
-    function bodies and what is for the type checker do not.
+    """Go through everything that may run, bodies of functions included.
+
+    What is for the type checker only is left out.
     """
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             yield from (inner for other in child.orelse for inner in (other, *statements(other)))
         else:
@@ -203,13 +204,13 @@ def test_imports_point_one_way() -> None:
             "credalset.calibration import x",
             [],
         ),
-        ("def f():\n    from credalset.calibration import x", []),
+        ("def f():\n    from credalset.calibration import x", ["calibration"]),
         ("class A:\n    import credalset.cli", ["cli"]),
         (
             "if TYPE_CHECKING:\n    import credalset.cli\nelse:\n    import credalset.classifier",
             ["classifier"],
         ),
-        ("from credalset.io.store import load", ["io"]),
+        ("from credalset.io.scorer import Scorer", ["io"]),
         (
             "from credalset.scores.base import Score\nfrom credalset.simplex import "
             "grid\nimport numpy",
@@ -219,6 +220,59 @@ def test_imports_point_one_way() -> None:
 )
 def test_an_upward_import_is_noticed(source: str, found: list[str]) -> None:
     assert upward_imports("scores", source) == found
+
+
+def own_imports(source: str) -> Iterator[str]:
+    """Modules of the package that a module imports, anywhere."""
+    for statement in statements(ast.parse(source)):
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            names = [f"{statement.module}.{alias.name}" for alias in statement.names]
+            names.append(str(statement.module))
+        else:
+            continue
+        yield from (name for name in names if name in MODULES)
+
+
+def module_name(file: Path) -> str:
+    return ".".join(["credalset", *file.with_suffix("").parts]).removesuffix(".__init__")
+
+
+MODULES = {module_name(file): path for file, path in FILES.items()}
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other, or none: what is left when leaves are taken away."""
+    left = dict(graph)
+    while leaves := [name for name, others in left.items() if not others & set(left)]:
+        for name in leaves:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {}
+    for name, path in MODULES.items():
+        imported = set(own_imports(path.read_text(encoding="utf-8")))
+        # A package that imports its modules is named by the path to them, not asked for anything.
+        graph[name] = {other for other in imported - {name} if not name.startswith(f"{other}.")}
+    assert find_cycle(graph) == []
+
+
+def test_a_cycle_is_noticed() -> None:
+    assert find_cycle({"a": {"b"}, "b": set()}) == []
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+
+
+def test_functions_import_other_packages_only() -> None:
+    """Late imports of our own modules would hide cycles; tables of names point to modules."""
+    late = []
+    for file, path in FILES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        late += [str(file) for body in bodies if list(own_imports(ast.unparse(body)))]
+    assert late == []
 
 
 def scores_named(source: str, names: set[str]) -> set[str]:

@@ -529,8 +529,8 @@ class Batch(Named):
             raise ValueError(
                 f"{name} names its {what} (first: {join_names(own, 3)}), but {self.name} has no "
                 f"names of {what}, so that they cannot be matched. Pass {self.name} as a data "
-                f"frame with these names as {how}, or, if the order is the same, {name} without "
-                f"names: {name}.to_numpy() of a frame, {name}.counts of Annotations."
+                f"frame with these names as {how}; or, if the order is the same, pass {name} "
+                "without names (to_numpy() of a frame, counts of Annotations)."
             )
         # A frame in the default order beside rows 2, 0, 1: by name and by position differ.
         is_numbered = own is None and known is not None and has_index

@@ -22,13 +22,19 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 pa = pytest.importorskip("pyarrow")
 
-from credalset.io.match import Batch, choose_columns, find_id, read_items  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset._files import quote_formula  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
-from credalset.io.match import Batch, choose_columns, find_id, read_items  # noqa: E402
+from credalset.io.items import (  # noqa: E402
+    Records,
+    find_id,
+    read_items,
+    select_features,
+    select_predictions,
+    select_texts,
+)
 from credalset.io.tables import read_records, read_table, table_writer, write_table  # noqa: E402
 from credalset.votes.files import read_vote_table  # noqa: E402
 from tests.io.children import memory_of_reading  # noqa: E402
@@ -99,8 +105,8 @@ FILES: dict[str, bytes] = {
 
 def read(path: Any) -> tuple[list[str | None], np.ndarray]:
     table = read_table(path)
-    found = choose_columns(table.schema, ["task"], classes=["yes", "no"])
-    batches = [Batch(batch, (), str(path)) for batch in table.batches]
+    found = select_predictions(table.schema, ["task"], classes=["yes", "no"])
+    batches = [Records(batch, (), str(path)) for batch in table.batches]
     items = [item for batch in batches for item in batch.texts("task")]
     return items, np.concatenate([batch.numbers(found.columns) for batch in batches])
 
@@ -178,7 +184,7 @@ def test_numbers_in_parquet_have_one_text(tmp_path: Path) -> None:
         == read_vote_table(tmp_path / "a.parquet").items
         == ("1.0", "2.5")
     )
-    assert Batch(next(read_table(tmp_path / "a.parquet").batches), (), "").texts("task") == [
+    assert Records(next(read_table(tmp_path / "a.parquet").batches), (), "").texts("task") == [
         "1.0",
         "2.5",
         None,
@@ -260,14 +266,14 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(["task", *names]) + "\n" + f"{row}\n" * 5)
     start = time.process_time()
     table = read_table(tmp_path / "a.csv")
-    found = choose_columns(table.schema, ["task"], classes=names)
-    assert Batch(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (
+    found = select_predictions(table.schema, ["task"], classes=names)
+    assert Records(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (
         5,
         10_000,
     )
     words = ",".join(["t", *["0.0001", "word"] * 10_000])
     (tmp_path / "b.csv").write_text(",".join(["task", *map(str, range(20_000))]) + f"\n{words}\n")
-    assert read_items(tmp_path / "b.csv").features().shape == (1, 10_000)
+    assert read_items(str(tmp_path / "b.csv"), select_features).values.shape == (1, 10_000)
     assert time.process_time() - start < 5
 
 
@@ -343,13 +349,13 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_columns_are_found_by_name_or_named() -> None:
     names = ["task", "text", "no", "yes", "probs.no", "probs.yes"]
     schema = pa.schema([(name, pa.string()) for name in names])
-    assert choose_columns(schema, ["task"], classes=["yes", "no"]).columns == ["yes", "no"]
-    assert choose_columns(schema, ["task"], columns=["probs"]).labels == ("no", "yes")
-    assert choose_columns(schema, ["task"], texts="text").columns == ["text"]
+    assert select_predictions(schema, ["task"], classes=["yes", "no"]).columns == ["yes", "no"]
+    assert select_predictions(schema, ["task"], ["probs"]).labels == ("no", "yes")
+    assert select_texts(schema, ["task"], "text").columns == ["text"]
     with pytest.raises(ValueError, match="Name the one to read"):
-        choose_columns(schema, ["task"], texts=True)
+        select_texts(schema, ["task"])
     with pytest.raises(ValueError, match="'maybe'"):
-        choose_columns(schema, ["task"], classes=["yes", "maybe"])
+        select_predictions(schema, ["task"], classes=["yes", "maybe"])
     assert find_id(["yes", "Item_ID", "no"]) == "Item_ID"
     with pytest.raises(ValueError, match="with id"):
         find_id(["yes", "no"])

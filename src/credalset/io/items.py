@@ -168,13 +168,14 @@ def _starts(schema: pa.Schema, free: Sequence[str]) -> list[str]:
 
 def _select_named(schema: pa.Schema, columns: Sequence[str], wanted: list[str] | None) -> Selection:
     """Select columns that are given by their headers."""
-    given = [_header_and_class(column, schema) for column in columns]
+    known = set(schema.names)
+    given = [_header_and_class(column, known) for column in columns]
     if len(given) == 1:
         header, label = given[0]
         fields = [name for name in schema.names if name.startswith(f"{header}.")]
-        if header not in schema.names and fields and label is None:
+        if header not in known and fields and label is None:
             given = [(name, None) for name in fields]
-        elif header in schema.names and is_list(schema.field(header).type):
+        elif header in known and is_list(schema.field(header).type):
             return _select_list(header, label, wanted)
     _refuse_missing(schema, [header for header, _ in given])
     labels = _classes_of(given, wanted)
@@ -192,10 +193,10 @@ def _select_named(schema: pa.Schema, columns: Sequence[str], wanted: list[str] |
     return Selection([position[label] for label in wanted], tuple(wanted))
 
 
-def _header_and_class(column: str, schema: pa.Schema) -> tuple[str, str | None]:
+def _header_and_class(column: str, known: Collection[str]) -> tuple[str, str | None]:
     """Divide ``header=class``; a header may hold the sign itself."""
     header, sign, label = column.rpartition("=")
-    if not sign or column in schema.names:
+    if not sign or column in known:
         return column, None
     return header, label
 
@@ -238,7 +239,8 @@ def _classes_of(given: Sequence[tuple[str, str | None]], wanted: list[str] | Non
 
 
 def _refuse_missing(schema: pa.Schema, wanted: Sequence[str]) -> None:
-    missing = [name for name in wanted if name not in schema.names]
+    known = set(schema.names)
+    missing = [name for name in wanted if name not in known]
     if missing or not wanted:
         raise ValueError(
             f"{len(missing)} of {len(wanted)} columns to read are missing (first: "
@@ -498,7 +500,8 @@ def _without_words(records: Records, selection: Selection) -> tuple[Selection, l
         return selection, []
     if len(words) < len(selection.columns):
         labels = dict(zip(selection.columns, selection.labels or (), strict=False))
-        kept = [name for name in selection.columns if name not in words]
+        left_out = set(words)
+        kept = [name for name in selection.columns if name not in left_out]
         note = f"columns of words were left out: {join_names(words)}."
         return Selection(kept, tuple(labels[name] for name in kept)), [note]
     if len(words) == 1:

@@ -21,7 +21,8 @@ from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed, omega, pooled_spread
 from credalset.scores.registry import register_score
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
 from credalset.sets.volume import edge_distance
 from credalset.simplex import corners, entropy_of_valid

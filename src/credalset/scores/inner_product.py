@@ -36,7 +36,8 @@ from credalset._blocks import in_blocks, row_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
 from credalset.simplex import corners
 

@@ -24,8 +24,9 @@ from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.registry import register_score
 from credalset.sets import box
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
 from credalset.sets.modes import TIE
+from credalset.sets.results import Entropies
 from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 

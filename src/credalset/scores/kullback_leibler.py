@@ -44,7 +44,8 @@ from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
 from credalset.sets.volume import smooth_quadrature
 from credalset.simplex import entropy_of_valid

@@ -16,7 +16,8 @@ import numpy as np
 
 from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
 from credalset.simplex import entropy_of_valid
 

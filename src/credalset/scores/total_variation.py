@@ -41,7 +41,8 @@ from credalset._blocks import in_blocks
 from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.volume import edge_distance
 from credalset.simplex import entropy_of_valid
 

@@ -22,7 +22,8 @@ from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.registry import register_score
 from credalset.sets.box import majorization_bound
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
+from credalset.sets.results import Entropies
 from credalset.sets.volume import edge_distance
 
 MIN_ROWS = 400  # of a block, because loops over classes cost the same for few regions

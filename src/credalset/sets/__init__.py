@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.geometry import Geometry
 from credalset.sets.queue import Queue, QueueRules
-from credalset.sets.results import EntropyBounds, Uncertainty, Volume
+from credalset.sets.results import Entropies, EntropyBounds, Uncertainty, Volume
 
 __all__ = [
     "CredalSet",

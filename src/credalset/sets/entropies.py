@@ -17,17 +17,16 @@ import numpy as np
 from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets.box import majorization_bound, most_even
+from credalset.sets.results import Entropies
 from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 
 if TYPE_CHECKING:
-    from credalset.sets.geometry import Entropies, Geometry
+    from credalset.sets.geometry import Geometry
 
-CLIMBS, DESCENTS, PEAKS = (
-    40,
-    4,
-    3,
-)  # steps up, steps down, and the number of classes whose peaks are starts
+CLIMBS = 40  # steps up
+DESCENTS = 4  # steps down
+PEAKS = 3  # number of classes whose peaks are starts
 CLOSE = 1e-9  # nats below which a bracket is tight enough
 FLOOR = 1e-10  # of probabilities in gradients
 TINY = np.finfo(float).tiny
@@ -35,7 +34,6 @@ TINY = np.finfo(float).tiny
 
 def bracket(geometry: Geometry) -> Entropies:
     """Bracket the smallest and the largest entropy of each region."""
-    from credalset.sets.geometry import Entropies
 
     def one_block(rows: slice) -> tuple[FloatArray, ...]:
         part = geometry[rows]

@@ -17,33 +17,17 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray
 from credalset._validation import freeze
+from credalset.sets import entropies, modes, sampling, volume
+from credalset.sets.results import Entropies
 
 ROW_TYPES = (np.ndarray, PredictionBatch)
-
-
-class Entropies(NamedTuple):
-    """Smallest and largest entropy of each region in nats, (N,) each, with gaps.
-
-    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower +
-    lower_gap``, and another at least ``upper - upper_gap``. Gaps are zero where the value is exact.
-    """
-
-    lower: FloatArray
-    lower_gap: FloatArray
-    upper: FloatArray
-    upper_gap: FloatArray
-
-    @classmethod
-    def exact(cls, lower: FloatArray, upper: FloatArray) -> Entropies:
-        """Return entropies without gaps."""
-        return cls(lower, np.zeros(len(lower)), upper, np.zeros(len(upper)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +111,7 @@ class Geometry(ABC):
             ``lower`` or more than ``upper``; gaps are the widths of the brackets, zero where the
             value is exact.
         """
-        from credalset.sets.entropies import bracket
-
-        return bracket(self)
+        return entropies.bracket(self)
 
     def log_volume(
         self, generator: np.random.Generator, n_rays: int
@@ -143,9 +125,7 @@ class Geometry(ABC):
         n_rays : int
             Number of rays per region, if the volume is estimated.
         """
-        from credalset.sets.volume import estimate
-
-        return estimate(self, generator, n_rays)
+        return volume.estimate(self, generator, n_rays)
 
     def mode_radius(self) -> FloatArray:
         """Return the smallest divergence at which each class is a most probable one, (N, K).
@@ -153,9 +133,7 @@ class Geometry(ABC):
         The default only compares it with ``radius``: the result is ``+inf`` for classes that are
         the mode of no member, and ``radius`` for the others.
         """
-        from credalset.sets.modes import separate
-
-        return separate(self)
+        return modes.separate(self)
 
     def vertices(self, i: int) -> FloatArray:
         """Return the vertices of a region, (V, K), for polytopes.
@@ -180,18 +158,14 @@ class Geometry(ABC):
         generator : Generator
             Generator of random numbers.
         """
-        from credalset.sets.sampling import sample
-
-        return sample(self, n, generator)
+        return sampling.sample(self, n, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return lengths of rays from centres along directions (N, M, K).
 
         They are lengths in the region and in the simplex, (N, M).
         """
-        from credalset.sets.volume import ray_length
-
-        return ray_length(self, directions)
+        return volume.ray_length(self, directions)
 
     def __len__(self) -> int:
         return len(self.center)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from credalset._display import number_text, plural, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
+
+
+class Entropies(NamedTuple):
+    """Smallest and largest entropy of each region in nats, (N,) each, with gaps.
+
+    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower +
+    lower_gap``, and another at least ``upper - upper_gap``. Gaps are zero where the value is exact.
+    """
+
+    lower: FloatArray
+    lower_gap: FloatArray
+    upper: FloatArray
+    upper_gap: FloatArray
+
+    @classmethod
+    def exact(cls, lower: FloatArray, upper: FloatArray) -> Entropies:
+        """Return entropies without gaps."""
+        return cls(lower, np.zeros(len(lower)), upper, np.zeros(len(upper)))
+
 
 MOST_ROWS = 10  # sets that a result prints
 

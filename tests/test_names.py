@@ -176,16 +176,9 @@ def fit_and_predict(w: World, estimator: Any, **more: Any) -> Any:
     return np.round(found[:, [order.index(name) for name in CLASSES]], 6)
 
 
-def classified(w: World) -> Any:
+def calibrated_classifier(w: World) -> Any:
     X = w.give("predictions", FEATURES)
     clf = cs.ConformalCredalClassifier(CLASSIFIER.estimator_)
-    columns = [list(CLASSIFIER.classes_).index(name) for name in CLASSES]
-    del columns
-    return clf, X
-
-
-def calibrated_classifier(w: World) -> Any:
-    clf, X = classified(w)
     clf.conformalize(X, w.give("Y", VOTES), **groups_and_weights(w))
     return (np.sort(clf.calibration_.scores),)
 
@@ -267,12 +260,6 @@ def split_off(w: World) -> Any:
     found = np.empty(N, dtype=object)
     found[[position[tuple(row)] for row in X]] = Y
     return (found,)
-
-
-def streamed(w: World) -> Any:
-    stream = cs.Stream(PLAIN, 0.3)
-    steps = stream.update(predicted(w), w.give("votes", VOTES))
-    return (w.back([PLAIN.score is not None and step.covered is not None for step in steps]),)
 
 
 def streamed_scores(w: World) -> Any:

@@ -31,7 +31,7 @@ from pyarrow import parquet
 
 import credalset as cs
 from credalset.io.dask import local_cluster, score_parquet
-from credalset.io.match import Batch
+from credalset.io.items import Records
 from credalset.io.tables import read_table, table_writer
 
 ALPHA = 0.1
@@ -159,7 +159,7 @@ def time_parts(calibration: Any, source: Path, target: Path, names: list[str]) -
             if batch is None:
                 break
             with timed("columns to an array"):
-                prediction = Batch(batch, names, "the predictions").numbers(names)
+                prediction = Records(batch, names, "the predictions").numbers(names)
             with timed("predict_set"):
                 sets = calibration.predict_set(prediction, ALPHA)
             for question in QUESTIONS[1:]:

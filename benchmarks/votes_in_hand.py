@@ -118,7 +118,9 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
     )
     for h in IN_HAND:
         hand = hold_back(counts, h, rng)
-        found[str(h)] = measure(calibration.predict_set(p, ALPHA, votes=hand), shares(counts - hand))
+        found[str(h)] = measure(
+            calibration.predict_set(p, ALPHA, votes=hand), shares(counts - hand)
+        )
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import credalset as cs
 from credalset import _validation as v
+from credalset._batch import read_votes
 from credalset.scores import (
     KullbackLeibler,
     Normalized,
@@ -63,11 +64,11 @@ def test_counts_and_distributions_are_told_apart() -> None:
         ([[1, 0], [2, 2]], [[1.0, 0.0], [0.5, 0.5]]),
         ([[1, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]]),
     ):
-        labels = read_labels(value, name="Y")
+        labels = read_votes(value, name="Y")
         assert labels.distributions.tolist() == shares
         assert labels.counts is not None
         assert labels.counts.tolist() == value
-    shares_only = read_labels([[0.5, 0.5]], name="Y")
+    shares_only = read_votes([[0.5, 0.5]], name="Y")
     assert (shares_only.distributions.tolist(), shares_only.counts) == ([[0.5, 0.5]], None)
 
 
@@ -185,7 +186,7 @@ def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
     frame = pandas.DataFrame(half)
     assert np.array_equal(v.as_distributions(frame, "p"), v.as_distributions(half, "p"))
     assert np.array_equal(
-        read_labels(frame, name="Y").distributions, read_labels(half, name="Y").distributions
+        read_votes(frame, name="Y").distributions, read_votes(half, name="Y").distributions
     )
     v.as_distributions(frame.astype({0: np.float64}), "p")
 

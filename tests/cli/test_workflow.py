@@ -524,6 +524,6 @@ def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: An
         pd.read_parquet(path) for path in sorted(Path("sets").glob("*.parquet"))
     ).set_index("task")
     expected = loaded.predict_set(
-        new.set_index("task")[list(loaded.classes)], some[:, order]
+        new.set_index("task")[list(loaded.classes)], votes=some[:, order]
     ).width()
     assert found.loc[new.task, "width"].to_numpy() == pytest.approx(expected, abs=1e-12)

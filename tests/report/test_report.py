@@ -303,10 +303,10 @@ def test_empty_and_infinite_sets_are_told() -> None:
     ("change", "error", "message"),
     [
         ({"source": object()}, TypeError, "calibration"),
-        ({"prediction": None}, ValueError, "prediction"),
+        ({"predictions": None}, ValueError, "predictions"),
         ({"votes": np.ones((3, 3))}, ValueError, "votes"),
         ({"votes": np.ones((20, 4))}, ValueError, "votes"),
-        ({"votes_in_hand": np.ones((3, 3))}, ValueError, "votes_in_hand"),
+        ({"votes_in_hand": np.ones((3, 3))}, ValueError, "votes in hand"),
         ({"texts": ["a"]}, ValueError, "texts"),
         ({"groups": "predicted"}, TypeError, "groups"),
         ({"classes": ["a", "b"]}, ValueError, "classes"),
@@ -318,7 +318,7 @@ def test_messages(change: dict[str, Any], error: type[Exception], message: str) 
     g, counts = make(3, 20)
     options: dict[str, Any] = {
         "source": cs.conformalize(g[:300], counts[:300], "tv"),
-        "prediction": g[300:],
+        "predictions": g[300:],
         "votes": counts[300:],
         "path": None,
     }
@@ -583,7 +583,7 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     short = cs.report(calibration, p[500:], few, None)
     assert short.verdict.status == "not tested"
     assert short.verdict.untested in short.html
-    sets = calibration.predict_set(p[500:], few, alpha=0.1)
+    sets = calibration.predict_set(p[500:], 0.1, votes=few)
     assert report.verdict.observed == cs.metrics.coverage(sets, rest)
     assert (
         report.verdict

@@ -651,19 +651,6 @@ def test_repr() -> None:
     assert repr(SCALED) == "Annotations(3 items, 3 levels: 'l', 'm', 'h'; 6 votes, 2 per item)"
 
 
-def test_matching_with_predictions_keeps_scale_and_workers() -> None:
-    """HOUSE: match dropped scale, workers and origin."""
-    from credalset.io.match import ItemTable, match
-
-    votes = replace(SCALED, origin="votes.csv, read as long")
-    table = ItemTable(("b", "a", "z"), np.full((3, 3), 1 / 3), ("m", "h", "l"), {})
-    for keep in (False, True):
-        found = match(table, votes, keep_unvoted=keep).votes
-        assert found.scale == (1.0, 2.0, 0.0)
-        assert (found.workers, found.origin) == (votes.workers, votes.origin)
-        assert found.counts[:2].tolist() == [[0, 1, 1], [1, 0, 1]]
-
-
 # --- the walk ---
 
 
@@ -685,10 +672,10 @@ def test_counting_walks_through_few_files_and_imports_no_table_library() -> None
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     walked = [
         "_display.py",
+        "_validation.py",
         "annotations.py",
         "counting.py",
         "exceptions.py",
-        "names.py",
         "tables.py",
     ]
     assert done.stdout.strip() == f"{walked} []"

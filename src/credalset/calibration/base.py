@@ -27,9 +27,11 @@ LARGEST_LIKELY = 0.5  # miscoverage rate beyond which alpha was probably meant a
 Support = Literal["votes", "groups", "weights", "p_values", "constant"]
 
 REFUSED = {
-    "votes": "sets of this calibration do not use votes in hand. Calibrate with a DirichletCrowd",
-    "groups": "the calibration has no groups. Omit groups",
-    "weights": "the calibration has no weights. Pass weights to conformalize too",
+    "votes": "votes in hand were given, but sets of this calibration do not use them. Calibrate "
+    "with a DirichletCrowd",
+    "groups": "groups was given, but the calibration has no groups. Omit groups",
+    "weights": "weights was given, but the calibration has no weights. Pass weights to "
+    "conformalize too",
 }
 
 
@@ -233,7 +235,7 @@ class Calibration(Predictor):
         """Read and check the arguments of `predict_set`."""
         for name, given in (("votes", votes), ("groups", groups), ("weights", weights)):
             if given is not None and name not in self.supports:
-                raise ValueError(f"{name} was given, but {REFUSED[name]}.")
+                raise ValueError(f"{REFUSED[name]}.")
         return self._read_inputs(predictions, votes, groups, weights)
 
     @abstractmethod

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -37,6 +38,18 @@ settings.register_profile(
     derandomize=True,
 )
 settings.load_profile("default")
+
+
+@dataclass(frozen=True)
+class Formula(Score):
+    """A score that is only a formula, as users write them: every answer is a default."""
+
+    name: ClassVar[str] = "formula"
+    order: ClassVar[Literal["first", "second"]] = "first"
+
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return np.sqrt(((distribution - prediction) ** 2).sum(axis=-1))
+
 
 #: every registered score, and variants that behave differently; the laws run over all of them
 SHIPPED = [name for name in REGISTRY if name != Normalized.name]

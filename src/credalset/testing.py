@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import FloatArray, Prediction
+from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.calibration import conformalize
 from credalset.io.store import load
 from credalset.scores import REGISTRY, Score, get_score
@@ -23,12 +23,12 @@ from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 
 TOLERANCE = 1e-6  # of answers
-QUANTILES = (
-    0.02,
-    0.2,
-    0.6,
-)  # of the scores of uniform points: thresholds of small, medium and large sets
-CHECKS = ("numbers", "membership", "boundary", "nesting", "ties", "best fit", "region", "answers")
+#: quantiles of the scores of uniform points: thresholds of small, medium and large sets
+QUANTILES = (0.02, 0.2, 0.6)
+CHECKS = (
+    *("numbers", "membership", "boundary", "nesting", "ties", "best fit", "region", "answers"),
+    "batches",
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def check_score(
     --------
     >>> from credalset.scores import TotalVariation
     >>> print(check_score(TotalVariation(), n_items=4))
-    TotalVariation() passes 9 checks: numbers, membership, boundary, nesting, ties, best fit,
-    region, answers, saving.
+    TotalVariation() passes 10 checks: numbers, membership, boundary, nesting, ties, best fit,
+    region, answers, batches, saving.
     """
     if not isinstance(score, Score):
         raise TypeError(f"score must be a Score object such as TotalVariation(), but is {score!r}.")
@@ -127,6 +127,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     _check_boundary(score, prediction, points, scores)
     _check_ties(score, prediction, points)
     best = score.evaluate_rows(prediction, score.best_fit(prediction))[:, None]
+    _check_mixed(score, prediction, best[:, 0], np.quantile(finite, QUANTILES[1], axis=1))
     is_best = (best <= scores + 1e-9 * np.maximum(1.0, np.abs(best))).all()
     _require(is_best, "best fit", score, "some distribution has a smaller score than best_fit.")
 
@@ -188,6 +189,63 @@ def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
         score,
         "support must return a member that attains its value.",
     )
+
+
+def _check_mixed(
+    score: Score, prediction: Prediction, best: FloatArray, threshold: FloatArray
+) -> None:
+    """Check batches of empty sets, whole simplices and regular sets, of one kind or of all."""
+    n = min(len(prediction), 6)  # answers of a score that is only a formula take their time
+    kind = np.arange(n) % 3
+    empty = best[:n] - 1.0 - np.abs(best[:n])
+    levels = np.choose(kind, [empty, np.full(n, np.inf), threshold[:n]])
+    for name, rows in {
+        "all kinds": np.arange(n),
+        "empty sets": np.flatnonzero(kind == 0),
+        "whole simplices": np.flatnonzero(kind == 1),
+        "no set": np.arange(0),
+    }.items():
+        try:
+            sets = score._region(prediction[:n][rows], levels[rows])
+            wrong = _wrong_fill(sets, kind[rows])
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+            wrong = f"an error is raised: {error}"
+        _require(not wrong, "batches", score, f"in a batch of {name}, {wrong}")
+
+
+def _wrong_fill(sets: CredalSet, kind: IntArray) -> str:
+    """Tell what is wrong with the answers for empty (0), whole (1) and regular (2) sets."""
+    n = len(sets)
+    k = sets.n_classes
+    lower, upper = sets.envelope()
+    least, most = sets.entropy_bounds("K")
+    share = sets.volume(n_rays=16)
+    kept = sets.decide()
+    expected = sets.upper_expectation(np.arange(k))
+    draws = sets.sample(2, random_state=0)
+    # The answer, the shape of a row, and its entries for an empty set and for a whole simplex.
+    filled: dict[str, tuple[Any, tuple[int, ...], float, float]] = {
+        "lower": (lower, (k,), np.nan, 0.0),
+        "upper": (upper, (k,), np.nan, 1.0),
+        "the smallest entropy": (least, (), np.nan, 0.0),
+        "the largest entropy": (most, (), np.nan, 1.0),
+        "volume": (share, (), 0.0, 1.0),
+        "decide": (kept, (k,), 0.0, 1.0),
+        "upper_expectation": (expected, (), np.nan, k - 1.0),
+    }
+    for name, (found, row, of_empty, of_whole) in filled.items():
+        if found.shape != (n, *row):
+            return f"{name} has shape {found.shape}."
+        values = found.astype(float)
+        if not np.isclose(values[kind == 0], of_empty, equal_nan=True).all():
+            return f"{name} is not {of_empty} for an empty set."
+        if not np.isclose(values[kind == 1], of_whole).all():
+            return f"{name} is not {of_whole} for a whole simplex."
+        if np.isnan(values[kind == 2]).any():
+            return f"{name} is NaN for a set that has members."
+    if draws.shape != (n, 2, k) or np.isnan(draws[kind > 0]).any():
+        return "sample does not return members of each set."
+    return ""
 
 
 def _check_boundary(

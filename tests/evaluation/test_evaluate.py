@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset.evaluation import evaluate
-from credalset.evaluation.verdict import coverage_band
+from credalset.evaluation.tested import read_tested
 
 DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
 TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)
@@ -70,8 +70,8 @@ def test_groups_have_a_band_of_their_own() -> None:
     keys = np.where(DATA.X[:, 0] > 0, "a", "b")
     clf = calibrated(groups=keys[CALIB])
     rows = clf.evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.2], groups=keys[TEST])
-    expected = coverage_band(clf.calibration_, 0.1, 300, groups=keys[TEST].tolist())
-    assert (rows[0]["band_low"], rows[0]["band_high"]) == expected
+    tested = read_tested(clf, DATA.X[TEST], DATA.counts[TEST], keys[TEST])
+    assert (rows[0]["band_low"], rows[0]["band_high"]) == tested.band(0.1, tested.rows)
     assert [(row["alpha"], row["group"]) for row in rows.groups] == [
         (0.1, "a"),
         (0.1, "b"),

@@ -13,15 +13,10 @@ from scipy.stats import betabinom
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
+from credalset._batch import read_votes
 from credalset._display import proportion
-from credalset.evaluation.verdict import (
-    Verdict,
-    constant_width,
-    coverage_band,
-    items_used,
-    judge,
-    percent,
-)
+from credalset.evaluation.tested import TestedItems, items_used, read_tested
+from credalset.evaluation.verdict import Verdict, constant_width, percent
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:
@@ -36,6 +31,28 @@ def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) 
 
 def hits(n: int, share: float) -> np.ndarray:
     return np.arange(n) < round(n * share)
+
+
+def items_of(calibration: Any, n: int, groups: list[str] | None = None) -> TestedItems:
+    """Items that a calibration is tested on; their predictions and votes do not matter here."""
+    k = calibration.n_classes
+    flat = np.full((n, k), 1.0 / k)
+    is_crossed = isinstance(calibration, cs.CrossCalibration)
+    predictions = [flat] * calibration.n_folds if is_crossed else flat
+    weights = np.ones(n) if calibration.fitted.weighted else None
+    return read_tested(calibration, predictions, flat, groups, weights)
+
+
+def coverage_band(
+    calibration: Any, alpha: float, n: int, groups: list[str] | None = None
+) -> tuple[float, float] | None:
+    items = items_of(calibration, n, groups)
+    return items.band(alpha, items.rows)
+
+
+def judge(calibration: Any, covered: np.ndarray, alpha: float) -> Verdict:
+    items = items_of(calibration, len(covered))
+    return items.judge(covered, alpha, items.rows)
 
 
 # --- the band ---
@@ -143,7 +160,8 @@ def test_votes_cannot_test_a_guarantee_about_true_distributions() -> None:
     verdict = judge(calibration, hits(200, 0.97), 0.1)
     assert verdict.status == "not tested"
     assert "true" in verdict.untested
-    assert judge(None, hits(100, 0.9), None).status == "not tested"
+    items = TestedItems.of_sets(read_votes(np.full((100, 2), 0.5)))
+    assert items.judge(hits(100, 0.9), None, items.rows).status == "not tested"
 
 
 # --- informative ---
@@ -187,12 +205,9 @@ def test_the_constant_prediction_is_the_mean_of_the_labels() -> None:
     )
     assert 0 < second <= exact.width()[0]
     assert constant_width(cs.get_score("tv"), y[:0], 0.1) is None
-
-    class Odd(cs.scores.TotalVariation):
-        def __call__(self, prediction: Any, distribution: Any) -> Any:
-            raise ValueError("takes something else")
-
-    assert constant_width(Odd(), y, 0.1) is None
+    # Intervals and scales come with the predictions: there is no constant prediction.
+    assert constant_width(cs.get_score("intervals"), y, 0.1) is None
+    assert constant_width(cs.scores.Normalized("tv", scale="predicted"), y, 0.1) is None
 
 
 # --- items that were used before ---

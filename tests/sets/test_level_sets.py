@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 
+import credalset as cs
 from credalset.scores import Score, TotalVariation
 from credalset.sets import CredalSet
 from credalset.simplex import entropy_of_valid
@@ -124,6 +125,21 @@ def test_a_formula_alone_serves_calibration_and_sampling() -> None:
     value, error = sets.volume(return_error=True)
     assert (value > 0).all()
     assert (error < 0.2 * value).all()
+
+
+def test_five_items_calibrate_a_formula() -> None:
+    """So few items give infinite thresholds: every set is the whole simplex."""
+    rng = np.random.default_rng(0)
+    predictions = rng.dirichlet([1.0, 1.0, 1.0], 5)
+    votes = rng.multinomial(10, predictions)
+    calibration = cs.conformalize(predictions, votes, ChiSquare())
+    with pytest.warns(cs.CredalSetWarning, match="infinite"):
+        sets = calibration.predict_set(predictions, alpha=0.1)
+    assert sets.width().tolist() == [1.5] * 5
+    assert sets.labels() == [[0, 1, 2]] * 5
+    with pytest.warns(cs.CredalSetWarning, match="infinite"):
+        row = cs.evaluate(calibration, predictions, votes, 0.1, volume=True)[0]
+    assert (row["coverage"], row["volume"], row["empty"]) == (1.0, 1.0, 0)
 
 
 def test_formulas_that_are_not_convex_need_a_geometry() -> None:

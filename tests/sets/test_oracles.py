@@ -12,9 +12,11 @@ import pytest
 
 from credalset.scores import Score
 from credalset.sets import CredalSet
+from credalset.sets.columns import QUESTIONS
+from credalset.sets.decisions import RULES
 from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, sample_uniform
-from tests.conftest import SCORES, SHIPPED
+from tests.conftest import SCORES, SHIPPED, Formula
 from tests.sets.oracle import extreme, improve, make_sets, members, nearest_with_top
 
 #: one of each kind, of which the others are variants
@@ -219,3 +221,42 @@ def test_whole_simplices_and_selections(score: Score) -> None:
     np.testing.assert_allclose(mixed.upper_expectation([3.0, 1.0, 2.0])[whole], 3.0)
     np.testing.assert_array_equal(mixed.lower()[1::2], sets.lower()[1::2])
     np.testing.assert_array_equal(mixed.vertices(0), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "score", [*SCORES.values(), Formula()], ids=lambda score: repr(score).partition("(")[0]
+)
+def test_empty_sets_and_whole_simplices_alone_and_beside_others(score: Score) -> None:
+    """A batch may hold sets of every kind, of one kind only, or none."""
+    regular = make_sets(score, 3, 0.3)
+    best = score.evaluate_rows(regular.prediction, score.best_fit(regular.prediction))
+    kind = np.arange(len(regular)) % 3
+    too_small = best - 1.0 - np.abs(best)
+    levels = np.choose(kind, [too_small, np.full(len(regular), np.inf), regular.threshold])
+    mixed = score.region(regular.prediction, levels)
+    assert mixed.is_empty().tolist() == (kind == 0).tolist()
+    whole = mixed[kind == 1]
+    empty = mixed[kind == 0]
+    for sets, fill in ((whole, 0.0), (empty, np.nan), (mixed[:0], np.nan)):
+        n = len(sets)
+        lower, upper = sets.envelope()
+        np.testing.assert_array_equal(lower, np.full((n, 3), fill))
+        np.testing.assert_array_equal(upper, np.full((n, 3), 1.0 + fill))
+        least, most = sets.entropy_bounds("K")
+        np.testing.assert_array_equal(least, np.full(n, fill))
+        np.testing.assert_array_equal(most, np.full(n, 1.0 + fill))
+        value, member = sets.support([3.0, 1.0, 2.0])
+        np.testing.assert_array_equal(value, np.full(n, 3.0 + fill))
+        assert member.shape == (n, 3)
+        assert sets.volume().tolist() == [0.0 if np.isnan(fill) else 1.0] * n
+        assert sets.sample(4, random_state=0).shape == (n, 4, 3)
+        assert np.isnan(sets.sample(4, random_state=0)).all() == np.isnan(fill)
+        for rule in RULES:
+            assert sets.decide(rule).shape == (n, 3)
+            assert (sets.decide(rule) == ~np.isnan(fill)).all() or rule == "gamma-maximin"
+        assert len(sets.to_frame(ask=QUESTIONS)) == len(sets.queue()) == n
+    close = {"atol": 1e-6 + 2 * mixed.geometry.tolerance}
+    np.testing.assert_allclose(mixed.lower()[kind == 2], regular.lower()[kind == 2], **close)
+    np.testing.assert_array_equal(mixed.lower()[kind == 1], whole.lower())
+    assert np.isnan(mixed.lower()[kind == 0]).all()
+    assert mixed.sample(4, random_state=0).shape == (len(mixed), 4, 3)

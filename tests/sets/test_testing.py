@@ -157,7 +157,17 @@ class Elsewhere(TotalVariation):
         return np.eye(prediction.shape[1])[np.zeros(len(prediction), dtype=int)]
 
 
+class Impatient(TotalVariation):
+    """A geometry that asks for a regular set in every batch."""
+
+    def geometry(self, prediction: Any, threshold: Any) -> Geometry:
+        if not (np.isfinite(threshold) & (threshold >= 0)).any():
+            raise ValueError("no set is regular")
+        return super().geometry(prediction, threshold)
+
+
 BROKEN = {
+    "batches": (Impatient(), "batches"),
     "wide region": (WideRegion(), "region"),
     "not a number": (Ungrounded(), "numbers"),
     "batch": (Batched(), "membership|ties|region"),

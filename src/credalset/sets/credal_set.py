@@ -17,7 +17,7 @@ from credalset._validation import as_generator, as_positive_int, freeze
 from credalset.io.store import Saved
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame
 from credalset.sets.decisions import decide
-from credalset.sets.geometry import Geometry, answer
+from credalset.sets.geometry import Geometry, Part, answer
 from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
@@ -228,7 +228,10 @@ class CredalSet(Saved, Named):
         >>> lower.round(2), upper.round(2)
         (array([[0.55, 0.05, 0.  ]]), array([[0.85, 0.35, 0.25]]))
         """
-        lower, upper = answer(self.geometry, lambda geometry, _: geometry.envelope(), (0.0, 1.0))
+        row = (self.n_classes,)
+        lower, upper = answer(
+            self.geometry, lambda geometry, _: geometry.envelope(), Part(row, 0.0), Part(row, 1.0)
+        )
         return lower, upper
 
     def width(self) -> FloatArray:
@@ -268,10 +271,14 @@ class CredalSet(Saved, Named):
         # doubles.
         size = float(2.0 ** (np.frexp(np.abs(u).max(initial=0.0))[1] - 1.0))
         u = np.ascontiguousarray(np.broadcast_to(u / size, (n, k)))
-        best = np.eye(k)[u.argmax(axis=1)][np.isposinf(self.radius)]
-        whole = ((best * u[np.isposinf(self.radius)]).sum(axis=1), best)
+        # Over the whole simplex the best member is a corner.
+        u_whole = u[np.isposinf(self.radius)]
+        corner = np.eye(k)[u_whole.argmax(axis=1)]
         value, member = answer(
-            self.geometry, lambda geometry, rows: geometry.support(u[rows]), whole
+            self.geometry,
+            lambda geometry, rows: geometry.support(u[rows]),
+            Part((), (corner * u_whole).sum(axis=1)),
+            Part((k,), corner),
         )
         return size * value, member
 
@@ -324,8 +331,11 @@ class CredalSet(Saved, Named):
         """
         unit = log_base(base, self.n_classes)
         most = log_base("K", self.n_classes)
+        of_whole = (0.0, 0.0, most, 0.0)
         bounds = answer(
-            self.geometry, lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0)
+            self.geometry,
+            lambda geometry, _: geometry.entropies(),
+            *(Part((), value) for value in of_whole),
         )
         lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
         exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
@@ -381,12 +391,12 @@ class CredalSet(Saved, Named):
         method = ["exact"]
 
         def regular(geometry: Geometry, _: Any) -> tuple[FloatArray, FloatArray]:
-            if len(geometry) == 0:
-                return np.empty(0), np.empty(0)
             value, error, method[0] = geometry.log_volume(generator, rays)
             return value, error
 
-        value, error = answer(self.geometry, regular, (0.0, 0.0), (-np.inf, 0.0))
+        value, error = answer(
+            self.geometry, regular, Part((), 0.0, empty=-np.inf), Part((), 0.0, empty=0.0)
+        )
         return Volume(value, error, method[0], self.items)
 
     def volume(
@@ -458,9 +468,12 @@ class CredalSet(Saved, Named):
         def whole(rows: int) -> FloatArray:
             return sample_uniform(rows * count, self.n_classes, generator).reshape(rows, count, -1)
 
-        return answer(
-            self.geometry, lambda geometry, _: [geometry.sample(count, generator)], [whole]
-        )[0]
+        (draws,) = answer(
+            self.geometry,
+            lambda geometry, _: [geometry.sample(count, generator)],
+            Part((count, self.n_classes), whole),
+        )
+        return draws
 
     def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
         """Return which actions the rule keeps, (N, A) booleans; none under an empty set.

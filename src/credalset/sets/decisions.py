@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.geometry import answer
+from credalset.sets.geometry import Part, answer
 from credalset.sets.modes import TIE, best_somewhere
 
 if TYPE_CHECKING:
@@ -89,7 +89,11 @@ def _tie(sets: CredalSet) -> float:
 
 def possible_modes(sets: CredalSet) -> BoolArray:
     """Tell which classes are the most probable one, alone or tied, for some member, (N, K)."""
-    (nearest,) = answer(sets.geometry, lambda geometry, _: [geometry.mode_radius()], [-np.inf])
+    (nearest,) = answer(
+        sets.geometry,
+        lambda geometry, _: [geometry.mode_radius()],
+        Part((sets.n_classes,), -np.inf),
+    )
     reach = sets.radius[:, None]
     # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero,
     # so a larger slack would admit classes whose probability is too small by its square root.

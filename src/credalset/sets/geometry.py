@@ -17,7 +17,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -186,13 +186,32 @@ class Geometry(ABC):
         return dataclasses.replace(self, **per_item)
 
 
+class Part(NamedTuple):
+    """One array of an answer, with one row per region.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of a row.
+    whole : float, array or callable
+        The row of a whole simplex; or all their rows, or a function of their number.
+    empty : float
+        What fills the row of an empty region.
+    """
+
+    shape: tuple[int, ...]
+    whole: Any
+    empty: float = np.nan
+
+
 def answer(
     geometry: Geometry,
     regular: Callable[[Geometry, Any], Sequence[FloatArray]],
-    whole: Sequence[Any],
-    empty: Sequence[float] | None = None,
+    *parts: Part,
 ) -> list[FloatArray]:
     """Compute results for regular regions; fill in those of whole simplices and empty regions.
+
+    No geometry without regions is asked anything.
 
     Parameters
     ----------
@@ -200,20 +219,22 @@ def answer(
         Regions, some of which may be empty (radius below zero) or whole (radius ``+inf``).
     regular : callable
         Maps a geometry of regular regions and their rows to arrays with one row per region.
-    whole, empty : sequence
-        For each of these arrays the result for the other regions: a number, an array or, for whole
-        simplices, a function of their number; NaN for empty regions by default.
+    *parts : Part
+        One for each of these arrays.
     """
     is_empty = geometry.radius < 0
     is_whole = np.isposinf(geometry.radius)
     rows = np.flatnonzero(~(is_empty | is_whole))
-    if len(rows) == len(geometry):
+    if 0 < len(rows) == len(geometry):
         return list(regular(geometry, slice(None)))
     results = []
-    for i, part in enumerate(regular(geometry[rows], rows)):
-        result = np.full((len(geometry), *part.shape[1:]), np.nan if empty is None else empty[i])
-        result[rows] = part
-        if is_whole.any():
-            result[is_whole] = whole[i](int(is_whole.sum())) if callable(whole[i]) else whole[i]
+    for part in parts:
+        result = np.full((len(geometry), *part.shape), part.empty)
+        n_whole = int(is_whole.sum())
+        if n_whole:
+            result[is_whole] = part.whole(n_whole) if callable(part.whole) else part.whole
         results.append(result)
+    if len(rows):
+        for result, found in zip(results, regular(geometry[rows], rows), strict=True):
+            result[rows] = found
     return results

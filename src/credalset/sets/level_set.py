@@ -87,7 +87,5 @@ class LevelSet(Geometry):
             found = convex_support.outline(self[missing])
             for i, row in enumerate(self.origin[missing]):
                 self.known[int(row)] = found.select(i)
-        if len(self) == 0:
-            return convex_support.outline(self)
         rows = [self.known[int(row)] for row in self.origin]
         return convex_support.Outline(*(np.stack(column) for column in zip(*rows, strict=True)))

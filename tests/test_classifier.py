@@ -169,7 +169,7 @@ def test_class_names_and_their_order() -> None:
         clf.conformalize(DATA.X[CALIB], frame[CALIB]).calibration_.scores, expected
     )
     with pytest.raises(
-        ValueError, match="Y has no 'yes' and the fitted estimator has no 'perhaps'"
+        ValueError, match="Y and the fitted model name different classes: there is no 'perhaps'"
     ):
         clf.conformalize(DATA.X[CALIB], frame.rename(columns={"yes": "perhaps"})[CALIB])
     assert clf.calibration_.classes == tuple(names)

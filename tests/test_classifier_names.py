@@ -56,7 +56,7 @@ def test_a_model_inside_a_pipeline_keeps_the_order_of_its_own_rows(named: bool) 
     features, labels = (X, VOTES) if named else (pd.DataFrame(DATA.X), pd.DataFrame(DATA.counts))
     pipeline = make_pipeline(InnerModel(), StandardScaler())
     if named:
-        with pytest.raises(ValueError, match="Y has names"):
+        with pytest.raises(ValueError, match="Y names its"):
             pipeline.fit(features, labels)
         labels = labels.align(X.index).counts
     assert error(pipeline.fit(features, labels)[0].model_) < 0.05
@@ -76,11 +76,11 @@ def test_names_count_where_both_sides_have_them(make: Any) -> None:
 def test_names_that_only_the_labels_have_are_refused(make: Any, labels: Any) -> None:
     model = make(LogisticRegression())
     for features in (DATA.X, X.reset_index(drop=True)):
-        with pytest.raises(ValueError, match="Y has names"):
+        with pytest.raises(ValueError, match="Y names its"):
             model.fit(features, labels)
-    with pytest.raises(ValueError, match="Y has names"):
+    with pytest.raises(ValueError, match="Y names its"):
         make_pipeline(StandardScaler(), model).fit(X, labels)
-    with pytest.raises(ValueError, match="Y has names"):
+    with pytest.raises(ValueError, match="Y names its"):
         model.fit(X, VOTES).score(DATA.X, labels)
     remedied = make_pipeline(StandardScaler(), model).fit(X, SHUFFLED.align(X.index).counts)
     assert error(remedied) < 0.05

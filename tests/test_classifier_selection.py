@@ -101,7 +101,7 @@ def test_losses_of_predictions_come_with_intervals() -> None:
     named = pd.DataFrame(p, columns=["a", "b", "c"])
     other = pd.DataFrame(COUNTS, columns=["a", "b", "c"])[["c", "a", "b"]]
     assert metrics.soft_log_loss(other, named) == pytest.approx(loss, rel=1e-12)
-    with pytest.raises(ValueError, match="Y has 299 rows"):
+    with pytest.raises(ValueError, match="votes must have one row for each item of predictions"):
         metrics.soft_log_loss(COUNTS[1:], p)
 
 

@@ -143,8 +143,8 @@ def match_names(
             f"{REMEDIES[what]}."
         )
     if missing or more:
-        lacks = [f"{name} has no {join_names(missing)}"] if missing else []
-        lacks += [f"{like} has no {join_names(more)}"] if more else []
+        lacks = [f"there is no {join_names(missing)} in {name}"] if missing else []
+        lacks += [f"there is no {join_names(more)} in {like}"] if more else []
         raise ValueError(
             f"{name} and {like} name different {what}: {' and '.join(lacks)}. {REMEDIES[what]}."
         )
@@ -450,8 +450,8 @@ class Batch(Named):
         if found.classes is None:
             if found.n_classes != self.n_classes:
                 raise ValueError(
-                    f"{name} has {found.n_classes} classes (columns), but {self.name} has "
-                    f"{self.n_classes}."
+                    f"{name} has {found.n_classes} classes (columns), but there are "
+                    f"{self.n_classes} in {self.name}."
                 )
             return found if self.order is None else found.reorder(self.order)
         if found.classes == self.classes:
@@ -460,8 +460,8 @@ class Batch(Named):
         unknown = [key for key in found.classes if key not in set(wanted)]
         if unknown:
             raise ValueError(
-                f"{name} and {self.name} name different classes: {self.name} has no "
-                f"{join_names(unknown)}. {REMEDIES['classes']}."
+                f"{name} and {self.name} name different classes: there is no {join_names(unknown)} "
+                f"in {self.name}. {REMEDIES['classes']}."
             )
         missing = [key for key in wanted if key not in set(found.classes)]
         if missing:
@@ -474,8 +474,8 @@ class Batch(Named):
         if self.items is None or found.items is None:
             if len(found) != len(self):
                 raise ValueError(
-                    f"{name} has {len(found)} rows, but {self.name} has {len(self)}. Pass one row "
-                    "per item, or name the items of both."
+                    f"{name} must have one row for each item of {self.name} ({len(self)}), but has "
+                    f"{len(found)}. Pass as many, or name the items of both."
                 )
             return found
         if not partial or found.items == self.items:
@@ -527,9 +527,9 @@ class Batch(Named):
         if own is not None and known is None:
             how = "index" if what == "items" else "columns"
             raise ValueError(
-                f"{name} names its {what} (first: {join_names(own, 3)}), but {self.name} has no "
-                f"names of {what}, so that they cannot be matched. Pass {self.name} as a data "
-                f"frame with these names as {how}; or, if the order is the same, pass {name} "
+                f"{name} names its {what} (first: {join_names(own, 3)}), but there are no names of "
+                f"{what} in {self.name}, so that they cannot be matched. Pass {self.name} as a "
+                f"data frame with these names as {how}; or, if the order is the same, pass {name} "
                 "without names (to_numpy() of a frame, counts of Annotations)."
             )
         # A frame in the default order beside rows 2, 0, 1: by name and by position differ.

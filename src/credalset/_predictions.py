@@ -21,6 +21,10 @@ class Named:
     items: tuple[Any, ...] | None
     classes: tuple[Any, ...] | None
 
+    def __getitem__(self, rows: Any) -> Any:
+        """Return some rows, with their names."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, eq=False)
 class PredictionBatch(Named):

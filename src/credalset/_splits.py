@@ -10,9 +10,10 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from credalset._batch import item_names, match_names
+from credalset._predictions import Named
 from credalset._typing import AnyArray, IntArray
 from credalset._validation import unmasked
+from credalset.predictors.labels import match_rows
 
 
 def train_conformalize_test_split(
@@ -57,8 +58,7 @@ def train_conformalize_test_split(
     [5, 3, 2, 5, 3, 2]
     """
     n = _num_samples(X)
-    by_name = match_names(item_names(Y), item_names(X), "items", "Y", "X")
-    Y = Y if by_name is None else take(Y, by_name)
+    Y = match_rows(Y, X, "Y")
     if n != _num_samples(Y):
         raise ValueError(f"X has {n} items, but Y has {_num_samples(Y)}.")
     sizes = {
@@ -78,7 +78,7 @@ def train_conformalize_test_split(
 
 def take(data: Any, rows: AnyArray) -> Any:
     """Return some rows of features or labels of any kind."""
-    if hasattr(data, "distributions"):
+    if isinstance(data, Named):
         return data[rows]
     return _safe_indexing(data.tocsr() if hasattr(data, "tocsr") else data, rows)
 

@@ -22,6 +22,7 @@ from credalset._display import Estimate, mean, proportion
 from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.membership import contains_rows
 
 __all__ = [
     "Estimate",
@@ -411,7 +412,7 @@ def _decided(n_labels: IntArray, level: float) -> Estimate:
 def _covered(sets: CredalSet, votes: Any) -> BoolArray:
     if isinstance(votes, CredalSet):
         raise TypeError("sets come first, and votes (or label distributions) second.")
-    return sets.contains(votes)
+    return contains_rows(sets, sets._batch.votes(votes).distributions)
 
 
 def _pairs(predictions: Any, votes: Any) -> tuple[FloatArray, FloatArray]:

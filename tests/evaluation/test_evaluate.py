@@ -130,7 +130,7 @@ def test_votes_in_hand_that_are_left_out_are_covered_like_later_ones() -> None:
     hand = np.array([rng.multivariate_hypergeometric(row, 8) for row in votes[1000:]])
     row = evaluate(calibration, prediction[1000:], votes[1000:] - hand, 0.1, votes_in_hand=hand)[0]
     assert row["coverage"] == cs.metrics.coverage(
-        calibration.predict_set(prediction[1000:], None, 0.1), votes[1000:]
+        calibration.predict_set(prediction[1000:], 0.1), votes[1000:]
     )
     later = votes[1000:] - hand
     later[:200] = np.minimum(later[:200], 1)  # nine votes in all or fewer, where ten are needed
@@ -156,7 +156,7 @@ def test_votes_cannot_be_in_hand_and_to_be_covered() -> None:
         cs.Annotations.from_table(table[~first]),
     )
     assert evaluate(calibration, p[200:], later, 0.1, votes_in_hand=in_hand)[0]["n"] == 100
-    with pytest.raises(ValueError, match="labels holds 900 votes that votes_in_hand holds"):
+    with pytest.raises(ValueError, match="votes holds 900 votes that votes_in_hand holds"):
         evaluate(calibration, p[200:], votes, 0.1, votes_in_hand=in_hand)
     with pytest.raises(ValueError, match="votes holds 900 votes that votes_in_hand holds"):
         cs.report(calibration, p[200:], votes, None, votes_in_hand=in_hand)
@@ -269,7 +269,7 @@ def test_what_cannot_be_evaluated() -> None:
     with pytest.raises(TypeError, match="calibration"):
         evaluate(object(), DATA.distributions, DATA.counts)
     made = cs.conformalize(DATA.distributions[CALIB], DATA.counts[CALIB], "tv")
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match="votes"):
         evaluate(made, DATA.distributions[TEST], DATA.counts[TEST][:, :2])
     with pytest.raises(ValueError, match="alpha"):
         evaluate(made, DATA.distributions[TEST], DATA.counts[TEST], 1.5)

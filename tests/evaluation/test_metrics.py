@@ -105,13 +105,13 @@ def test_coverage_counts_members() -> None:
 @pytest.mark.parametrize("wrong", [lambda c: c[:-1], lambda c: c[:, :2], lambda c: c * 0.3])
 def test_labels_of_the_wrong_kind(wrong: Any) -> None:
     sets, counts = batch()
-    with pytest.raises(ValueError, match="Y"):
+    with pytest.raises(ValueError, match="votes"):
         metrics.coverage(sets, wrong(counts))
 
 
 def test_sets_and_labels_in_the_wrong_order() -> None:
     sets, _ = batch()
-    with pytest.raises(TypeError, match="Y"):
+    with pytest.raises(TypeError, match="votes"):
         metrics.coverage(sets, sets)
 
 
@@ -237,5 +237,5 @@ def test_losses_by_hand() -> None:
     assert metrics.soft_brier(counts, prediction) == pytest.approx((0.08 + 0.02) / 2, rel=1e-12)
     certain = metrics.soft_log_loss([[0, 1]], [[1.0, 0.0]])
     assert certain == pytest.approx(-np.log(np.finfo(float).eps), rel=1e-12)
-    with pytest.raises(ValueError, match="Y"):
+    with pytest.raises(ValueError, match="votes"):
         metrics.soft_brier(counts[:1], prediction)

@@ -205,8 +205,7 @@ def test_the_constant_prediction_is_the_mean_of_the_labels() -> None:
     )
     assert 0 < second <= exact.width()[0]
     assert constant_width(cs.get_score("tv"), y[:0], 0.1) is None
-    # Intervals and scales come with the predictions: there is no constant prediction.
-    assert constant_width(cs.get_score("intervals"), y, 0.1) is None
+    # Scales come with the predictions: there is no constant prediction.
     assert constant_width(cs.scores.Normalized("tv", scale="predicted"), y, 0.1) is None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from credalset._batch import Batch, item_names
 from credalset._display import Estimate, proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
@@ -84,9 +85,10 @@ def slice_coverage(
         Whether the label distribution of each item is in its set, as returned by
         ``sets.contains(Y)``.
     features : mapping from names to arrays of shape (N,)
-        Features of the items. Texts, booleans and whole numbers with few values give one slice per
-        value: one for each of the twelve most frequent values, and one for all others together.
-        Other numbers are divided into bins of equal counts; NaN has a slice of its own.
+        Features of the items, matched with ``covered`` by name if both have names. Texts,
+        booleans and whole numbers with few values give one slice per value: one for each of the
+        twelve most frequent values, and one for all others together. Other numbers are divided
+        into bins of equal counts; NaN has a slice of its own.
     n_bins : int
         Number of bins of a numeric feature.
     level : float
@@ -217,7 +219,11 @@ def _check(
     hits = np.asarray(covered)
     if hits.dtype != bool or hits.ndim != 1:
         raise TypeError("covered must hold one boolean per item, as sets.contains(Y) gives.")
-    columns = {str(name): np.asarray(values) for name, values in features.items()}
+    batch = Batch(hits, 0, item_names(covered, "covered"), name="covered")
+    columns = {
+        str(name): np.asarray(batch.per_item(values, f"features[{name!r}]"))
+        for name, values in features.items()
+    }
     for name, column in columns.items():
         if column.shape != hits.shape:
             raise ValueError(

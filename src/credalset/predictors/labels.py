@@ -15,6 +15,7 @@ from credalset._batch import Batch, Labels, is_default, item_names, name_array, 
 from credalset._predictions import Named
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_names, unmasked
+from credalset.exceptions import warn
 
 NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
 
@@ -51,13 +52,16 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
     labels = _as_labels(Y, name, classes)
     known = labels.classes if classes is None else as_names(classes)
     n_classes = labels.n_classes if known is None else len(known)
+    if classes is not None:
+        model = Batch(labels, n_classes, labels.items, known, name="the fitted model")
+        labels = model.votes(labels, name)
     if X is None:
         rows: Any = labels
         items = labels.items
     else:
         rows = np.empty((_num_samples(X), 0))
         items = item_names(unmasked(X, "X"), "X")
-        if items is None and _is_numbered(Y):
+        if items is None and _is_only_numbered(Y, name):
             labels = replace(labels, items=None)
     batch = Batch(rows, n_classes, items, known, name="X")
     found = batch.votes(labels, name)
@@ -74,10 +78,28 @@ def _as_labels(Y: Any, name: str, classes: Any) -> Labels:
     return read_votes(Y, name)
 
 
-def _is_numbered(value: Any) -> bool:
-    """Tell whether a pandas object has an index of whole numbers."""
+def match_rows(values: Any, X: Any, name: str) -> Any:
+    """Return values with one row per item of X, in their order, as `read_labels` does."""
+    items = item_names(unmasked(X, "X"), "X")
+    if items is None and _is_only_numbered(values, name):
+        return values
+    batch = Batch(np.empty((_num_samples(X), 0)), 0, items, name="X")
+    return batch.per_item(values, name)
+
+
+def _is_only_numbered(value: Any, name: str) -> bool:
+    """Tell whether the index of a pandas object holds whole numbers; warn if in another order."""
     index = getattr(value, "index", None)
-    return getattr(index, "dtype", None) == np.int64
+    if getattr(index, "dtype", None) != np.int64:
+        return False
+    own = item_names(value, name)
+    if own is not None and set(own) == set(range(len(own))):
+        warn(
+            f"the items of {name} and X are matched by position, as only {name} has an index: "
+            "its numbers are 0, 1, … in another order. Give both an index to match by name, or "
+            "pass arrays."
+        )
+    return True
 
 
 def class_array(labels: Labels) -> AnyArray:
@@ -138,20 +160,8 @@ def accepts_sparse(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and bool(get_tags(estimator).input_tags.sparse)
 
 
-def read_weights(sample_weight: Any, X: Any) -> Any:
-    """Return the weights of items in the order of X, matched by name where both have names."""
-    if sample_weight is None:
-        return None
-    items = item_names(X, "X")
-    if items is None and _is_numbered(sample_weight):
-        return np.asarray(unmasked(sample_weight, "sample_weight"))
-    batch = Batch(np.empty((_num_samples(X), 0)), 0, items, name="X")
-    return np.asarray(batch.per_item(sample_weight, "sample_weight"))
-
-
-SMALLEST_PROBABILITY = float(
-    np.finfo(np.float64).eps
-)  # smaller ones are clipped, as in scikit-learn's log_loss
+#: smaller probabilities are clipped, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
 class SoftScoring:
@@ -198,4 +208,6 @@ class SoftScoring:
         prediction = np.maximum(self.predict_proba(X), SMALLEST_PROBABILITY)  # type: ignore[attr-defined]
         labels = read_labels(y, X, classes=getattr(self, "classes_", None))
         logs = xlogy(labels.distributions, prediction).sum(axis=1)
-        return float(np.average(logs, weights=read_weights(sample_weight, X)))
+        if sample_weight is not None:
+            sample_weight = np.asarray(match_rows(sample_weight, X, "sample_weight"))
+        return float(np.average(logs, weights=sample_weight))

@@ -22,9 +22,9 @@ from credalset.predictors.labels import (
     SoftScoring,
     accepts_sparse,
     class_array,
+    match_rows,
     note_features,
     read_labels,
-    read_weights,
 )
 
 
@@ -105,8 +105,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
             X = np.asarray(X)
         items, codes = np.nonzero(distributions)
         weights = distributions[items, codes]
-        given = read_weights(sample_weight, X)
-        if given is not None:
+        if sample_weight is not None:
+            given = np.asarray(match_rows(sample_weight, X, "sample_weight"))
             weights = weights * _check_sample_weight(given, np.empty((n_items, 1)))[items]
         self.base_ = base.fit(_safe_indexing(X, items), codes, **{weight_name: weights})
         return self

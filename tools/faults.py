@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import io
 import json
 import os
 import platform
@@ -84,6 +85,7 @@ PROMISED = {
     "one sentence that names the file",
 }
 PROMISED |= {"the same bytes", "the same bytes after --resume", "exit 130", "finished before"}
+PROMISED |= {"one writes, the other is refused", "one after the other"}
 PROMISED |= {"every item in both tables", "all fields", "one sentence that names the field"}
 OUTCOMES = """After a kill, the older result (`old`), the new one (`new`) or,
 if there was none before, `nothing` is there, and nothing else. A forged folder is `refused` with
@@ -93,28 +95,39 @@ if there was none before, `nothing` is there, and nothing else. A forged folder 
 # --- children ---
 
 
+class Child:
+    """A forked process that runs a function, and what it returned as text."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            try:
+                said = str(work())
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            os.write(writing, said[:500].encode(errors="replace"))
+            os._exit(0)
+        os.close(writing)
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; return the exit code, and what the function returned."""
+        with os.fdopen(self.reading, errors="replace") as stream:
+            said = stream.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), said
+
+
 def in_child(work: Callable[[], Any], kill_after: float | None = None) -> tuple[int, str]:
     """Run a function in a forked process and perhaps kill it.
 
     Return its exit code and what it returned, as text.
     """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            said = str(work())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writing, said[:500].encode(errors="replace"))
-        os._exit(0)
-    os.close(writing)
+    child = Child(work)
     if kill_after is not None:
         time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    with os.fdopen(reading, errors="replace") as stream:
-        said = stream.read()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+        os.kill(child.pid, signal.SIGKILL)
+    return child.end()
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -353,6 +366,57 @@ def _score_and_kill(
     return "the same bytes"
 
 
+def race(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
+    """Start two jobs in one folder at about the same time; every second time both resume one.
+
+    One of them writes all parts. The other says which process does, or that the folder is not
+    empty, or finds that all is done.
+    """
+    write_job(folder)
+    table = pd.concat([pd.read_csv(folder / "test.csv")] * 5)
+    parquet.write_table(
+        Table.from_pandas(table, preserve_index=False), folder / "new.parquet", row_group_size=50
+    )
+    for alpha in (0.1, 0.2):
+        in_child(_run(f"predict first new.parquet -o alone{alpha}/ --alpha {alpha}"))
+    alone = [contents(folder / f"alone{alpha}") for alpha in (0.1, 0.2)]
+    for number in range(n):
+        target = folder / f"out{number}"
+        second = "0.1 --resume" if number % 2 else "0.2"
+        first = "0.1 --resume" if number % 2 else "0.1"
+        lines = [
+            f"predict first new.parquet -o {target}/ --alpha {asked}" for asked in (first, second)
+        ]
+        children = [_say_and_run(lines[0])]
+        time.sleep(chance.choice([0.0, chance.uniform(0.0, 0.5)]))
+        children.append(_say_and_run(lines[1]))
+        said = [child.end()[1] for child in children]
+        refused = [words for words in said if not words.startswith("0")]
+        is_named = all(
+            words.startswith("2")
+            and ("is being written by process" in words or "not empty" in words)
+            for words in refused
+        )
+        if contents(target) not in alone:
+            yield "MIXED PARTS"
+        elif len(refused) == 2 or not is_named:
+            yield f"WRONG: {said}"
+        else:
+            yield "one writes, the other is refused" if refused else "one after the other"
+
+
+def _say_and_run(line: str) -> Child:
+    """Start a command in a child, which returns its exit code and its words."""
+
+    def work() -> str:
+        words = io.StringIO()
+        with contextlib.redirect_stderr(words):
+            code = main(line.split())
+        return f"{code} {words.getvalue()}"
+
+    return Child(work)
+
+
 def interrupt(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
     """Ctrl-C, to all processes, at a random moment of a command; every second time with workers."""
     write_job(folder)
@@ -439,7 +503,8 @@ TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
     "kill -9 of import, calibrate, predict, report": (kill_commands, 80, {}),
     "forged folders with recomputed checksums": (forge_folders, 800, {}),
     "full disk during import, calibrate, predict, report": (fill_disk, 12, {}),
-    "kill -9 of Dask workers": (lose_workers, 4, {}),
+    "kill -9 of Dask workers": (lose_workers, 25, {}),
+    "two jobs, or one job twice, started in one folder": (race, 60, {}),
     "Ctrl-C during predict, with and without workers": (interrupt, 16, {}),
     "200 odd ids in two Unicode forms through import and predict": (write_odd_ids, 40, {}),
     "a field that first appears in a late record": (add_fields_late, 20, {}),

@@ -4,6 +4,8 @@ Everything is written under a hidden name beside its destination and renamed int
 on the disk. An older folder is exchanged with the new one in one step where the system can (Linux);
 elsewhere two renames are needed, and a machine that dies between them leaves whole copies under
 hidden names, which `find_leftovers` lists.
+
+A folder that a job fills file by file is taken with `taken`, so that no two jobs write to it.
 """
 
 from __future__ import annotations
@@ -11,18 +13,20 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import platform
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
+
+from credalset.exceptions import warn
 
 try:
     import fcntl
-except (
-    ImportError
-):  # Windows: leftovers of writers that died stay, as nobody can tell them from those at work
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 #: a text that a spreadsheet may run: it begins with one of these, also full-width, and is not a
@@ -30,7 +34,11 @@ except (
 FORMULA = re.compile(r"^\s*[=+\-@\t\r\n＝＋－＠]")
 NUMBER = re.compile(r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$")
 UNFINISHED = ".part"  # end of the hidden names
+LOCK = ".lock"  # in a folder that a job writes to; says who that is
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+#: what a file system answers that has no locks, or none on folders
+LOCKLESS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF}
+NO_LOCK = -1
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _under_way: set[Path] = set()  # hidden names that this process writes to
@@ -80,11 +88,66 @@ def find_leftovers(path: Path) -> list[Path]:
 
 def sweep(path: Path) -> None:
     """Remove leftovers of writers that died; those of writers at work are locked and stay."""
-    for leftover in find_leftovers(path) if fcntl is not None else ():
-        handle = _lock(leftover)
-        if handle is not None:
-            _remove(leftover)
-            os.close(handle)
+    _remove_dead(find_leftovers(path))
+
+
+def sweep_folder(folder: Path) -> None:
+    """Remove all that writers who died left in a folder under hidden names; see `sweep`."""
+    _remove_dead(sorted(folder.glob(f".*{UNFINISHED}")))
+
+
+def _remove_dead(leftovers: list[Path]) -> None:
+    for leftover in leftovers:
+        with suppress(BlockingIOError, FileNotFoundError):
+            handle = _lock(leftover, os.O_RDONLY)
+            if handle != NO_LOCK:  # without locks, nobody can tell who is at work
+                _remove(leftover)
+                os.close(handle)
+
+
+@contextmanager
+def taken(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a folder for as long as this process writes to it.
+
+    The lock is held by the process, so that it ends with it, however that may happen.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process writes to the folder; the message says which.
+    """
+    path = folder / LOCK
+    handle = None
+    while handle is None:
+        try:
+            handle = _lock(path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:  # the writer before removed the file while it was opened
+            continue
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"{folder} is being written by {_writer(path)}. Wait until it is done, or choose "
+                "another folder."
+            ) from None
+    if handle == NO_LOCK:
+        path.unlink(missing_ok=True)
+        warn(f"{folder} is where files have no locks: make sure that nobody else writes to it.")
+        yield
+        return
+    try:
+        now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {platform.node()} since {now}".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _writer(lock: Path) -> str:
+    """Return who says that it has a lock."""
+    with suppress(OSError):
+        return lock.read_text(encoding="utf-8", errors="replace") or "another process"
+    return "another process"
 
 
 @contextmanager
@@ -95,11 +158,13 @@ def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = None
-    while handle is None:  # another process may sweep it away before it is locked
+    while handle is None:
         staging = _hidden_name(path)
         _under_way.add(staging)
         make(staging)
-        handle = _lock(staging)
+        # Another process may sweep it away before it is locked.
+        with suppress(BlockingIOError, FileNotFoundError):
+            handle = _lock(staging, os.O_RDONLY)
     try:
         yield staging
     except OSError as error:
@@ -110,7 +175,8 @@ def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     finally:
         _remove(staging)
         _under_way.discard(staging)
-        os.close(handle)
+        if handle != NO_LOCK:
+            os.close(handle)
     sweep(path)
 
 
@@ -120,22 +186,31 @@ def remove_unfinished() -> None:
         _remove(staging)
 
 
-def _lock(path: Path) -> int | None:
-    """Lock a file or folder until the handle closes or the process ends; None if locked or gone."""
+def _lock(path: Path, flags: int) -> int:
+    """Open and lock a file or folder, until the handle is closed or the process ends.
+
+    Return the handle, or `NO_LOCK` if the system or the file system has no locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If another handle has the lock.
+    FileNotFoundError
+        If there is no such file, or no longer.
+    """
     if fcntl is None:
-        return os.open(os.devnull, os.O_RDONLY)
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return None
+        return NO_LOCK
+    handle = os.open(path, flags)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists():
-            return handle
-    except OSError:
-        pass
-    os.close(handle)
-    return None
+        if not os.path.samestat(os.fstat(handle), path.stat()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    except OSError as error:
+        os.close(handle)
+        if error.errno in LOCKLESS:
+            return NO_LOCK
+        raise
+    return handle
 
 
 def _remove(path: Path) -> None:

@@ -21,6 +21,7 @@ from pyarrow import parquet
 from sklearn.tree import DecisionTreeClassifier
 
 import credalset as cs
+from credalset._files import taken
 from credalset.cli.shared import visible
 from tests.cli.conftest import Run
 from tests.io.forging import BEGIN
@@ -361,3 +362,15 @@ def test_an_empty_pipe_end_is_fine(files: Path) -> None:
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_another_process_writes(files: Path, run: Run) -> None:
+    """Item 1: two jobs in one folder both ended with exit code 0, and mixed their parts."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    run("import", "test.csv", "--kind", "table", "-o", "test.parquet")
+    Path("sets").mkdir()
+    with taken(Path("sets")):
+        for words in ([], ["--resume"]):
+            said = run("predict", "made", "test.parquet", "-o", "sets/", *words, code=2).err
+            assert f"is being written by process {os.getpid()} on" in said
+    run("predict", "made", "test.parquet", "-o", "sets/")

@@ -4,6 +4,7 @@ the same bytes whoever computes them and whoever is killed.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 import credalset as cs  # noqa: E402
+from credalset import _files  # noqa: E402
 from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError  # noqa: E402
 from credalset.io import dask as own_dask  # noqa: E402
 from credalset.io.dask import Part, local_cluster, score_parquet  # noqa: E402
@@ -141,7 +143,7 @@ def test_parts_are_known_by_their_checksum(
     for out in (interrupted(source, tmp_path / "half", scorer), tmp_path / "whole"):
         if out.name == "whole":
             score_parquet(source, out, scorer)
-        part = out / "part-000002.parquet"
+        (part,) = out.glob("part-000002-*")
         data = part.read_bytes()
         part.write_bytes(
             b"" if damage == "empty" else data[:99] + bytes([data[99] ^ 1]) + data[100:]
@@ -213,7 +215,9 @@ def test_rows_are_known_by_what_was_read(
     for zone in ("UTC", "Europe/Berlin"):
         when = pa.array([0] * len(table), pa.timestamp("us", zone))
         parquet.write_table(table.append_column("when", when), tmp_path / "x.parquet")
-        seen.add(own_dask._digest_of_row_group(Part(0, str(tmp_path / "x.parquet"), 0, tmp_path)))
+        seen.add(
+            own_dask._digest_of_row_group(Part(0, str(tmp_path / "x.parquet"), 0, tmp_path, "job"))
+        )
     assert len(seen) == 2
 
 
@@ -300,6 +304,83 @@ def test_what_is_not_parquet_is_named(scorer: Scorer, tmp_path: Path) -> None:
     for name in ("x.parquet", "x.csv"):
         with pytest.raises(ValueError, match=name):
             score_parquet(tmp_path / name, tmp_path / "out", scorer)
+
+
+# --- two jobs in one folder ---
+
+
+def at_part(n: int, what: Any) -> Any:
+    """Do something else when a part is done."""
+
+    def report(parts: Iterable[Part], _: int) -> Iterator[Part]:
+        for part in parts:
+            if part.number == n:
+                what()
+            yield part
+
+    return report
+
+
+def test_a_folder_is_written_by_one_job(
+    source: Path, model: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Item 1: two jobs mixed their parts; the second of two resumed runs ended the first."""
+    out = tmp_path / "out"
+
+    def others() -> None:
+        said = rf"out is being written by process {os.getpid()} on .* since 20\d\d-"
+        for other in (scorer, Scorer(model, 0.2)):
+            for resume in (False, True):
+                with pytest.raises(BlockingIOError, match=said):
+                    score_parquet(source, out, other, resume=resume)
+
+    score_parquet(source, out, scorer, _report=at_part(3, others))
+    assert contents(out) == serial
+
+
+def test_what_another_process_writes_now_stays(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Item 1: a run removed files under way of a worker that outlived the run before."""
+    out = interrupted(source, tmp_path / "out", scorer)
+    with _files.staged(out / "part-000009-another.parquet") as under_way:
+        assert score_parquet(source, out, scorer, resume=True).n_kept == 6
+        assert under_way.exists()
+        assert {name: data for name, data in contents(out).items() if name[0] != "."} == serial
+    with pytest.raises(FileFormatError, match=r"'part-000009-another\.parquet' of another job"):
+        score_parquet(source, out, scorer, resume=True)
+
+
+def test_the_lock_ends_with_its_process(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    out = interrupted(source, tmp_path / "out", scorer)
+    program = (
+        "import sys, time, pathlib; from credalset import _files\n"
+        f"with _files.taken(pathlib.Path({str(out)!r})):\n"
+        "    print('taken', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"taken\n"
+        with pytest.raises(BlockingIOError, match=f"process {other.pid} on "):
+            score_parquet(source, out, scorer, resume=True)
+        other.kill()
+    assert score_parquet(source, out, scorer, resume=True).n_kept == 6
+    assert not list(out.glob(".*"))
+
+
+def test_a_file_system_without_locks(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Saving there went on for ever, making one hidden file after the other."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(_files.fcntl, "flock", refuse)
+    with pytest.warns(CredalSetWarning, match="no locks"):
+        score_parquet(source, tmp_path / "out", scorer)
+    assert contents(tmp_path / "out") == serial
 
 
 # --- clusters ---

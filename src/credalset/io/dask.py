@@ -4,6 +4,9 @@ The unit of work is a row group. Each becomes one file, written beside its name 
 a task which runs twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be
 done; ``_parts/`` holds a record of every finished part with checksums of what it was made from and
 of itself; ``_manifest.json`` says last that all of them are there.
+
+One job writes to a folder at a time: it holds a lock that ends with its process. Parts and records
+are named by their job, so that a worker which outlives its job cannot write into another one.
 """
 
 from __future__ import annotations
@@ -16,14 +19,15 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from credalset._files import UNFINISHED, write_file
+from credalset._display import join_names
+from credalset._files import sweep_folder, taken, write_file
 from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
@@ -36,6 +40,7 @@ __all__ = ["Summary", "connect", "local_cluster", "score_parquet"]
 PLAN, MANIFEST, MODEL, RECORDS = "_plan.json", "_manifest.json", "_calibration", "_parts"
 TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
 RETRIES = 3
+JOB_DIGITS = 12  # of a job's checksum, in the names of its parts
 PATIENCE = 60.0  # seconds that a scheduler may take to answer and to have a worker
 #: the process that removes the semaphores of a program that ends at once would report them
 LEFT_BEHIND = "ignore:resource_tracker:UserWarning"
@@ -44,13 +49,21 @@ LEFT_BEHIND = "ignore:resource_tracker:UserWarning"
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 26}
 
 
+class RowGroup(NamedTuple):
+    """A row group of a Parquet file."""
+
+    file: str
+    number: int
+
+
 class Part(NamedTuple):
-    """One row group and the file its sets go to."""
+    """One row group, the file its sets go to, and the job that both belong to."""
 
     number: int
     source: str
     row_group: int
     target: Path
+    job: str
 
     @property
     def record(self) -> Path:
@@ -122,6 +135,8 @@ def score_parquet(
 
     Raises
     ------
+    BlockingIOError
+        If another process writes to the target folder.
     ClusterError
         If the cluster fails: the connection to the scheduler is lost, workers die repeatedly on the
         same part, or no worker is available.
@@ -135,29 +150,25 @@ def score_parquet(
     from pyarrow import parquet
 
     folder = Path(target).resolve()
-    parts = list_parts(str(source), folder)
-    scorer, job = _start(
-        folder, parts, scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow), resume
-    )
-    missing = [part for part in parts if not _is_finished(part, job)]
-    here = (score_part(part, scorer, job) for part in missing)
-    finished = here if client is None else _run_on(client, missing, scorer, job)
-    for _ in _report(finished, len(missing)) if _report is not None else finished:
-        pass
-    records = [_read_record(part) for part in parts]
-    rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
-    warn_dropped(n_dropped)
-    done = {"job": job, "parts": len(parts), "rows": rows, "dropped": n_dropped, "complete": True}
-    _write_json(folder / MANIFEST, done)
-    _sweep(folder)
-    return Summary(len(parts), rows, len(parts) - len(missing), n_dropped)
+    groups = list_row_groups(str(source))
+    scorer = scorer.for_input(parquet.ParquetFile(groups[0].file).schema_arrow)
+    folder.mkdir(parents=True, exist_ok=True)
+    with taken(folder):
+        scorer, job = _start(folder, groups, scorer, resume)
+        parts = list_parts(groups, folder, job)
+        missing = [part for part in parts if not _is_finished(part)]
+        here = (score_part(part, scorer) for part in missing)
+        finished = here if client is None else _run_on(client, missing, scorer)
+        for _ in _report(finished, len(missing)) if _report is not None else finished:
+            pass
+        return _finish(folder, parts, len(parts) - len(missing))
 
 
-def list_parts(source: str, folder: Path) -> list[Part]:
-    """Return one part per row group of the source files, in order."""
+def list_row_groups(source: str) -> list[RowGroup]:
+    """Return the row groups of the source files, in order."""
     from pyarrow import parquet
 
-    groups: list[tuple[str, int]] = []
+    groups: list[RowGroup] = []
     for file in find_files(source):
         if file.member is not None or not file.path.lower().endswith((".parquet", ".pq")):
             raise ValueError(
@@ -166,22 +177,30 @@ def list_parts(source: str, folder: Path) -> list[Part]:
             )
         with readable(file.name):
             n_groups = parquet.ParquetFile(file.path).metadata.num_row_groups
-        groups += [(str(Path(file.path).resolve()), i) for i in range(n_groups)]
+        groups += [RowGroup(str(Path(file.path).resolve()), i) for i in range(n_groups)]
     if not groups:
         raise ValueError(f"{source} holds no rows.")
-    return [Part(n, *group, folder / f"part-{n:06d}.parquet") for n, group in enumerate(groups)]
+    return groups
+
+
+def list_parts(groups: Sequence[RowGroup], folder: Path, job: str) -> list[Part]:
+    """Return the part of each row group."""
+    return [
+        Part(n, *group, folder / f"part-{n:06d}-{job[:JOB_DIGITS]}.parquet", job)
+        for n, group in enumerate(groups)
+    ]
 
 
 # --- parts ---
 
 
-def score_part(part: Part, scorer: Scorer, job: str) -> Part:
+def score_part(part: Part, scorer: Scorer) -> Part:
     """Score one row group into its file, and record that this is done."""
     from pyarrow import parquet
 
     n_rows = n_dropped = 0
     # The checksum is of what is read now, not of what may be there afterwards.
-    record: dict[str, Any] = {"job": job, "source": _digest_of_row_group(part)}
+    record: dict[str, Any] = {"job": part.job, "source": _digest_of_row_group(part)}
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
@@ -198,24 +217,24 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
     return part
 
 
-def _is_finished(part: Part, job: str) -> bool:
+def _is_finished(part: Part) -> bool:
     """Tell whether an earlier run of the job finished a part, and nothing happened to it since.
 
     The part must come from the same rows.
     """
     try:
         record = _read_record(part)
-        is_whole = record["job"] == job and _digest_of_file(part.target) == record["sha256"]
+        is_whole = _digest_of_file(part.target) == record["sha256"]
         return is_whole and record["source"] == _digest_of_row_group(part)
     except (OSError, ValueError, KeyError):
         return False
 
 
 def _read_record(part: Part) -> dict[str, Any]:
-    """Return the record of a part, whose file must be there in the recorded size."""
+    """Return the record of a part of this job, whose file must be there in the recorded size."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record: dict[str, Any] = _read_json(part.record)
-        if part.target.stat().st_size == record["bytes"]:
+        if record["job"] == part.job and part.target.stat().st_size == record["bytes"]:
             return record
     raise FileFormatError(
         f"{part.target} was written and is gone or changed. Run again with resume."
@@ -252,14 +271,14 @@ def _digest_of_row_group(part: Part) -> str:
 # --- jobs ---
 
 
-def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tuple[Scorer, str]:
+def _start(
+    folder: Path, groups: Sequence[RowGroup], scorer: Scorer, resume: bool
+) -> tuple[Scorer, str]:
     """Write the plan, or compare it with that of the run to go on with.
 
-    Return a scorer that travels as a path.
-
-    The job is the same for equal questions to equal models, whenever and wherever it runs.
+    Return a scorer that travels as a path, and the job, which is the same for equal questions to
+    equal models, whenever and wherever it runs.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     held = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if held and not resume:
         raise FileExistsError(
@@ -284,7 +303,7 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
         asked["model"] = read_manifest(model)["sha256"]
     plan = {
         "scorer": asked,
-        "sources": [[Path(p.source).name, p.row_group, p.target.name] for p in parts],
+        "sources": [[Path(group.file).name, group.number] for group in groups],
     }
     job = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     if earlier not in (None, job):
@@ -300,10 +319,26 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
     return replace(scorer, model=model), job
 
 
+def _finish(folder: Path, parts: Sequence[Part], n_kept: int) -> Summary:
+    """Check that the folder holds the parts of this job, all of them and no others, and say so."""
+    records = [_read_record(part) for part in parts]
+    strange = {file.name for file in folder.glob("part-*")} - {part.target.name for part in parts}
+    if strange:
+        raise FileFormatError(
+            f"{folder} holds {join_names(sorted(strange))} of another job. Choose an empty folder."
+        )
+    n_rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
+    warn_dropped(n_dropped)
+    done = {"job": parts[0].job, "parts": len(parts), "rows": n_rows, "dropped": n_dropped}
+    _write_json(folder / MANIFEST, done | {"complete": True})
+    _sweep(folder)
+    return Summary(len(parts), n_rows, n_kept, n_dropped)
+
+
 def _sweep(folder: Path) -> None:
     """Remove what workers that died left half-written."""
-    for file in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{RECORDS}/.*{UNFINISHED}")]:
-        file.unlink(missing_ok=True)
+    for each in (folder, folder / RECORDS):
+        sweep_folder(each)
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
@@ -317,7 +352,7 @@ def _read_json(path: Path) -> Any:
 # --- where parts are computed ---
 
 
-def _run_on(client: Any, parts: list[Part], scorer: Scorer, job: str) -> Iterator[Part]:
+def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
     """Run parts on a Dask cluster; a part whose worker dies runs again on another."""
     from dask import distributed
 
@@ -325,7 +360,7 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer, job: str) -> Iterato
         client.wait_for_workers(1, timeout=PATIENCE)
         running: Any = distributed.as_completed([])  # type: ignore[no-untyped-call]
         for part in parts:
-            running.add(client.submit(score_part, part, scorer, job, pure=False, retries=RETRIES))
+            running.add(client.submit(score_part, part, scorer, pure=False, retries=RETRIES))
             if running.count() >= TASKS_AT_ONCE:
                 yield next(running).result()
         for future in running:

@@ -33,7 +33,15 @@ class FileFormatError(ValueError):
     """Error raised if a file is damaged or has an unexpected format.
 
     The same error is raised if it was written in a newer format of credalset.
+
+    Attributes
+    ----------
+    untrusted : tuple of str
+        If a folder holds estimators of types that are not checked: what `credalset.load` would need
+        as ``trusted``. Empty for all other errors.
     """
+
+    untrusted: tuple[str, ...] = ()
 
 
 def need(

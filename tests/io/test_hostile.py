@@ -18,11 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import credalset as cs
 from credalset.exceptions import CredalSetWarning, FileFormatError
@@ -594,6 +597,96 @@ def test_forged_estimators_on_the_short_list(attack: str, tmp_path: Path) -> Non
             },
         )
     assert is_refused(path)
+
+
+ENCODER, IMPUTER, COLUMNS = "OneHotEncoder", "SimpleImputer", "ColumnTransformer"
+PART = ("transformers_", "list", 0)
+#: in the state of which estimator a forger writes, where, and what
+FORGED_COLUMNS: dict[str, tuple[str, tuple[Any, ...], Any]] = {
+    "categories of no column": (ENCODER, ("categories_",), {"list": []}),
+    "no category": (ENCODER, ("categories_", "list", 0), {"objects": []}),
+    "a category twice": (ENCODER, ("categories_", "list", 0), {"objects": ["mail", "mail"]}),
+    "categories in lists": (ENCODER, ("categories_", "list", 0), {"objects": ["mail", ["x"]]}),
+    "falling categories": (ENCODER, ("categories_", "list", 0), {"array": "forged"}),
+    "a dropped category": (ENCODER, ("drop",), ["mail"]),
+    "a dropped something": (ENCODER, ("drop",), "mail"),
+    "rare categories": (ENCODER, ("min_frequency",), 1),
+    "given categories": (ENCODER, ("categories",), {"list": [{"objects": ["x"]}]}),
+    "places": (ENCODER, ("_n_features_outs",), {"list": [10**6]}),
+    "an indicator": (IMPUTER, ("indicator_",), "x"),
+    "other missing values": (IMPUTER, ("missing_values",), 0),
+    "values of other features": (IMPUTER, ("statistics_",), {"array": "forged"}),
+    "an unknown column": (COLUMNS, (*PART, 2, "list", 0), "zzz"),
+    "a column by a number": (COLUMNS, (*PART, 2, "list", 0), 10**9),
+    "a column in a list": (COLUMNS, (*PART, 2, "list", 0), ["a"]),
+    "a part that is a text": (COLUMNS, (*PART, 1), "eval"),
+    "a part twice": (COLUMNS, (*PART, 0), "says"),
+    "a part by a number": (COLUMNS, (*PART, 0), 7),
+    "half a part": (COLUMNS, PART, ["numbers"]),
+    "no parts": (COLUMNS, ("transformers_",), None),
+    "places of columns": (COLUMNS, ("_transformer_to_input_indices",), {"dict": [["a"], [9]]}),
+    "too many features": (COLUMNS, ("n_features_in_",), 10**9),
+    "a method": (COLUMNS, ("transform",), 3),
+    "frames of no kind": (COLUMNS, ("_sklearn_output_config",), {"dict": [["x"], ["y"]]}),
+}
+
+
+@pytest.fixture(scope="module")
+def saved_table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": DATA.X[:, 0], "b": DATA.X[:, 1]})
+    table["channel"] = np.where(DATA.X[:, 2] > 0, "mail", "phone")
+    table["says"] = np.where(DATA.X[:, 3] > 0, "good day", "bad day")
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    parts = [
+        ("numbers", numbers, ["a", "b"]),
+        ("channel", OneHotEncoder(handle_unknown="ignore"), ["channel"]),
+        ("says", TfidfVectorizer(), "says"),
+    ]
+    folder = tmp_path_factory.mktemp("table") / "c"
+    model = make_pipeline(ColumnTransformer(parts), LogisticRegression())
+    cs.ConformalCredalClassifier(model).fit(table, DATA.counts).save(folder)
+    cs.load(folder)
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("fault", FORGED_COLUMNS)
+def test_forged_tables(fault: str, saved_table: dict[str, bytes], tmp_path: Path) -> None:
+    """Categories or columns beyond their arrays would have compiled code write elsewhere."""
+    path = restored(tmp_path / "c", saved_table)
+    kind, within, value = FORGED_COLUMNS[fault]
+    original = json.loads((path / MANIFEST).read_text())
+    place = next(
+        p for p in leaves(original) if p[-1:] == ("estimator",) and at(original, p) == kind
+    )
+    forge(path, lambda manifest: put(manifest, (*place[:-1], "state", *within), value))
+    if value == {"array": "forged"}:
+        forge_arrays(path, forged=np.array([2.0, 1.0, 3.0]))
+    with pytest.raises(FileFormatError) as refused:
+        cs.load(path)
+    assert "does not belong to it" not in str(refused.value)
+
+
+def at(node: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        node = node[key]
+    return node
+
+
+def test_functions_do_not_come_from_files(saved_table: dict[str, bytes], tmp_path: Path) -> None:
+    """Of a transformer with a function, the name of the function would be a name to call."""
+    path = restored(tmp_path / "c", saved_table)
+    original = json.loads((path / MANIFEST).read_text())
+    place = next(p for p in leaves(original) if p[-5:] == ("transformers_", "list", 1, 1, "state"))
+    state = FunctionTransformer().get_params() | {"n_features_in_": 1}
+    stored = {"estimator": "FunctionTransformer", "state": state}
+    forge(path, lambda manifest: put(manifest, place[:-1], stored))
+    cs.load(path)  # without a function it passes its column on
+    for name in ("func", "inverse_func", "kw_args"):
+        forged = {"estimator": "FunctionTransformer", "state": state | {name: "os.system"}}
+        forge(path, lambda manifest, forged=forged: put(manifest, place[:-1], forged))
+        with pytest.raises(FileFormatError, match="function"):
+            cs.load(path)
 
 
 def test_types_that_skops_trusts_need_a_word(tmp_path: Path) -> None:

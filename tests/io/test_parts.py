@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import urllib.request
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 pa = pytest.importorskip("pyarrow")
 
@@ -586,3 +588,28 @@ def test_a_scheduler_that_dies_is_one_error(
 
     with pytest.raises(ClusterError):
         score_parquet(source, tmp_path / "out", scorer, client=client, _report=kill_scheduler)
+
+
+# --- models that the caller trusts ---
+
+
+def test_what_the_caller_trusted_is_trusted_where_parts_are_scored(tmp_path: Path) -> None:
+    """A forest in memory was saved beside the parts, and refused where they were scored."""
+    names = [f"x{j}" for j in range(DATA.X.shape[1])]
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(DATA.X, columns=names)
+    forest = RandomForestClassifier(3, min_samples_leaf=20, random_state=0)
+    clf = cs.ConformalCredalClassifier(forest, "tv").fit(table[:100], DATA.counts[:100])
+    clf.conformalize(table[100:], DATA.counts[100:])
+    table.insert(0, "task", [f"t{i}" for i in range(len(table))])
+    parquet.write_table(pa.Table.from_pandas(table), tmp_path / "new.parquet", row_group_size=50)
+    scorer = Scorer(clf, 0.2, ask=["upper"])
+    out = tmp_path / "out"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CredalSetWarning)  # it is the caller's own forest
+        interrupted(tmp_path / "new.parquet", out, scorer, 2)
+        summary = score_parquet(tmp_path / "new.parquet", out, scorer, resume=True)
+    assert (summary.n_rows, summary.n_kept) == (200, 2)
+    found = pa.concat_tables([parquet.read_table(file) for file in sorted(out.glob("*.parquet"))])
+    sets = clf.predict_set(table[names], 0.2)
+    assert found["threshold"].to_pylist() == sets.threshold.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import credalset as cs
 from credalset import _files
@@ -256,21 +260,134 @@ def test_another_process_predicts_the_same(tmp_path: Path) -> None:
 
 
 def test_estimators_beyond_the_short_list_must_be_trusted(tmp_path: Path) -> None:
-    with pytest.warns(CredalSetWarning):
+    with pytest.warns(CredalSetWarning, match=r"cs\.load\("):
         classify(RandomForestClassifier(2, random_state=0)).save(tmp_path / "c")
     for trusted in ((), TREES[:2]):
-        with pytest.raises(FileFormatError, match="with trusted"):
+        with pytest.raises(FileFormatError, match="If you trust the file") as refused:
             cs.load(tmp_path / "c", trusted=trusted)
+        assert set(refused.value.untrusted) == set(TREES)
     with pytest.raises(TypeError, match="trusted"):
         cs.load(tmp_path / "c", trusted=TREES[0])
     assert cs.load(tmp_path / "c", trusted=TREES).predict_proba(DATA.X).shape == (90, 3)
 
 
+# --- pipelines of users ---
+
+
+def mixed_table(n: int = 90) -> Any:
+    """Numbers, one of them missing, a category that may be missing, and a text."""
+    pd = pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(DATA.X[:n, :3], columns=["a", "b", "c"])
+    table.loc[3, "a"] = np.nan
+    table["channel"] = generator.choice(["mail", "phone", None], n)
+    table["says"] = [" ".join(words) for words in generator.choice(["good", "bad", "day"], (n, 4))]
+    return table
+
+
+def columns_of_table(**options: Any) -> ColumnTransformer:
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    parts = [
+        ("numbers", numbers, make_column_selector(dtype_include="number")),
+        ("channel", OneHotEncoder(handle_unknown="ignore"), ["channel"]),
+        ("says", TfidfVectorizer(), "says"),
+    ]
+    return ColumnTransformer(parts, **options)
+
+
+SOFT = cs.SoftLabelClassifier(LogisticRegression())
+PIPELINES = {
+    "columns": make_pipeline(columns_of_table(), LogisticRegression()),
+    "frames": make_pipeline(
+        ColumnTransformer([("a", SimpleImputer(), ["a"]), ("no", "drop", ["channel", "says"])]),
+        LogisticRegression(),
+    ).set_output(transform="pandas"),
+    "passed": make_pipeline(
+        ColumnTransformer(
+            [("a", SimpleImputer(), ["a"]), ("no", "drop", ["channel", "says"])],
+            remainder="passthrough",
+        ),
+        LogisticRegression(),
+    ),
+    "constants": make_pipeline(
+        ColumnTransformer(
+            [
+                (
+                    "channel",
+                    make_pipeline(
+                        SimpleImputer(strategy="constant", fill_value="none"),
+                        OneHotEncoder(drop="if_binary"),
+                    ),
+                    [3],
+                )
+            ]
+        ),
+        SOFT,
+    ),
+    "search": GridSearchCV(
+        make_pipeline(columns_of_table(), SOFT), {"softlabelclassifier__base__C": [0.1, 1]}, cv=3
+    ),
+    "soft labels around all": cs.SoftLabelClassifier(
+        make_pipeline(columns_of_table(sparse_threshold=0), LogisticRegression())
+    ),
+}
+
+
+def classify_table(estimator: Any) -> Any:
+    table = mixed_table()
+    clf = cs.ConformalCredalClassifier(estimator).fit(table[:60], DATA.counts[:60])
+    return clf.conformalize(table[60:], DATA.counts[60:])
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipelines_of_columns_come_back_without_trust(name: str, tmp_path: Path) -> None:
+    clf = classify_table(PIPELINES[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # also that it needs trust
+        clf.save(tmp_path / "c")
+        loaded: Any = cs.load(tmp_path / "c")
+    new = mixed_table().assign(b=0.5)
+    if name != "constants":
+        new.loc[7, "channel"] = "fax"
+        new.loc[8, ["a", "channel"]] = [np.nan, None]
+    assert loaded.predict_proba(new).tobytes() == clf.predict_proba(new).tobytes()
+    sets = clf.predict_set(new, 0.3)
+    assert loaded.predict_set(new, 0.3).upper().tobytes() == sets.upper().tobytes()
+    again = loaded.fit(mixed_table()[:60], DATA.counts[:60])
+    assert again.predict_proba(new).tobytes() == clf.predict_proba(new).tobytes()
+    assert not isinstance(loaded.estimator_, GridSearchCV), "the best estimator is kept"
+
+
+def test_other_parts_load_after_the_line_of_the_message(tmp_path: Path) -> None:
+    """Every file of estimators is looked at before any is refused."""
+    parts = columns_of_table()
+    parts.set_params(channel=OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1))
+    forest = RandomForestClassifier(2, random_state=0)
+    clf = classify_table(make_pipeline(parts, forest))
+    with pytest.warns(CredalSetWarning, match=r"cs\.load") as said:
+        clf.save(tmp_path / "c")
+    with pytest.raises(FileFormatError) as refused:
+        cs.load(tmp_path / "c")
+    line = str(refused.value).splitlines()[-1]
+    assert str(said[0].message).splitlines()[-1] == line
+    loaded = eval(line, {"cs": cs})
+    new = mixed_table()
+    assert loaded.predict_proba(new).tobytes() == clf.predict_proba(new).tobytes()
+
+
 @pytest.mark.parametrize(
-    "make", [lambda: calibrate("ws"), classify], ids=["calibration", "classifier"]
+    "make",
+    [
+        lambda: calibrate("ws"),
+        classify,
+        lambda: classify(RandomForestClassifier(3, random_state=0)),
+        lambda: classify(HistGradientBoostingClassifier(max_iter=3, random_state=0)),
+    ],
+    ids=["calibration", "classifier", "forest", "boosting"],
 )
+@pytest.mark.filterwarnings("ignore::credalset.exceptions.CredalSetWarning")
 def test_same_object_same_files(make: Any, tmp_path: Path) -> None:
-    """Item 15: byte for byte, although skops calls objects by their addresses."""
+    """Byte for byte, although skops calls objects by their addresses."""
     for name in ("a", "b"):
         make().save(tmp_path / name)
     assert entries(tmp_path / "a") == entries(tmp_path / "b")

@@ -11,6 +11,7 @@ from credalset import predictors
 from credalset._display import progress
 from credalset.classifier import ConformalCredalClassifier
 from credalset.cli import shared
+from credalset.io.store import write
 
 #: networks by their names on the command line, with their default scores
 NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork", "intervals")}
@@ -57,7 +58,12 @@ def fit(
     with progress(f"Training {learner} on {len(train)} items", None):
         clf.fit(training.inputs, training.votes)
     clf.conformalize(calibrating.inputs, calibrating.votes, **calibrating.extra)
-    clf.save(out)
+    untrusted = write(clf, out)
+    if untrusted:
+        shared.note(
+            f"{out} holds estimators of types that are not checked when they are read. The other "
+            f"commands need\n--trusted {','.join(untrusted)}"
+        )
     shared.say(f"{clf.calibration_!r}\nWrote {out}")
 
 

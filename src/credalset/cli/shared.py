@@ -20,6 +20,7 @@ from credalset.calibration.base import Predictor
 from credalset.cli.words import note as note
 from credalset.cli.words import say as say
 from credalset.cli.words import visible as visible
+from credalset.exceptions import FileFormatError
 from credalset.io.items import (
     ItemTable,
     Select,
@@ -145,7 +146,16 @@ def load_model(path: str, trusted: str | None = None) -> Any:
     """Load a calibration or a model."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that calibrate or fit wrote.")
-    model = load(path, trusted=split(trusted))
+    try:
+        model = load(path, trusted=split(trusted))
+    except FileFormatError as error:
+        if not error.untrusted:
+            raise
+        raise ValueError(
+            f"{path} holds estimators of types that are not checked, through which an altered file "
+            "can take over Python. If you trust it, add this to the command:\n"
+            f"--trusted {','.join(error.untrusted)}"
+        ) from None
     if not isinstance(model, Predictor):
         what = f"{path} holds a {type(model).__name__}, which predicts no sets"
         raise ValueError(f"{what}. Give the folder that calibrate or fit wrote.")

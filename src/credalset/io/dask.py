@@ -32,7 +32,7 @@ from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
 from credalset.io.scorer import Scorer, warn_dropped
-from credalset.io.store import save
+from credalset.io.store import write
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
 __all__ = ["Summary", "connect", "local_cluster", "score_parquet"]
@@ -299,7 +299,7 @@ def _start(
     with tempfile.TemporaryDirectory() as scratch:  # another job's model stays in the folder
         model = scorer.model.resolve() if isinstance(scorer.model, Path) else Path(scratch, MODEL)
         if not isinstance(scorer.model, Path):
-            save(scorer.model, model)
+            write(scorer.model, model)
         asked["model"] = read_manifest(model)["sha256"]
     plan = {
         "scorer": asked,
@@ -311,12 +311,15 @@ def _start(
             f"{folder} holds the parts of another job: other inputs, another model or other "
             "questions. Choose another folder."
         )
+    trusted = tuple(scorer.trusted)
     if not isinstance(scorer.model, Path):
-        save(scorer.model, model := folder / MODEL)
+        # The caller has the model in memory: its own types are trusted where it is loaded again.
+        model = folder / MODEL
+        trusted += write(scorer.model, model)
     (folder / MANIFEST).unlink(missing_ok=True)
     _sweep(folder)
     _write_json(folder / PLAN, {"job": job, **plan})
-    return replace(scorer, model=model), job
+    return replace(scorer, model=model, trusted=trusted), job
 
 
 def _finish(folder: Path, parts: Sequence[Part], n_kept: int) -> Summary:

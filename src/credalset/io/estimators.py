@@ -2,10 +2,12 @@
 
 The caller says which types to trust.
 
-Credalset's own estimators and a short list of scikit-learn's (linear models, TF-IDF, pipelines) are
-written by their attributes and checked when they are read. Every other type goes through skops and
-must be named by whoever loads it: altered arrays can make compiled code (trees, neighbours, SVMs)
-read or write memory that is not its own. Nothing of a skops file is unpacked before that.
+Credalset's own estimators and a short list of scikit-learn's (logistic regression, TF-IDF, scaling,
+one-hot coding, imputation, pipelines and column transformers of these) are written by their
+attributes and checked when they are read. Every other type goes through skops and must be named by
+whoever loads it: altered arrays can make compiled code (trees, neighbours, SVMs) read or write
+memory that is not its own. Nothing of a skops file is unpacked before that. Of a search, such as
+``GridSearchCV``, the best estimator is written.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, get_type_hints
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection._search import BaseSearchCV
 
-from credalset.exceptions import MissingExtraError, need, warn
+from credalset.exceptions import FileFormatError, MissingExtraError, need
 from credalset.io.folders import check_array, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
 
@@ -32,12 +35,6 @@ MAX_NODES = 30_000
 MAX_UNPACKED = 100_000_000
 MAX_LAYERS = 500
 DEVICES = ("cpu", "cuda", "mps", "xpu")  # others need further packages, or hold no numbers
-#: estimators of scikit-learn whose arrays are checked here, and the modules that have them
-CHECKED = dict.fromkeys(
-    ("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text"
-)
-CHECKED |= {"Pipeline": "sklearn.pipeline", "LogisticRegression": "sklearn.linear_model"}
-CHECKED |= {"StandardScaler": "sklearn.preprocessing"}
 #: plain types of skops files, and the loaders that build nothing else from them
 NUMPY = {
     f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")
@@ -73,16 +70,20 @@ INNER = {"base": "base_", "estimator": "estimator_"}  # parameters that a fitted
 
 def encode_estimator(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
     """Take an estimator apart: by its attributes if its type is known here, else through skops."""
-    kind = type(estimator)
+    if isinstance(estimator, BaseSearchCV) and hasattr(estimator, "best_estimator_"):
+        return encode_estimator(estimator.best_estimator_, where, writer)
+    kind: Any = type(estimator)
     is_own = find_type(kind.__name__) is kind
     if is_own or _checked_type(kind.__name__) is kind:
         before = dict(writer.arrays), dict(writer.files)
         try:
             state = _state_of(estimator, is_own)
+            if not is_own:  # what would be refused when it is read goes through skops
+                _check_sklearn(kind.__new__(kind), state)
             encoded = {key: writer.encode(value, f"{where}.{key}") for key, value in state.items()}
             writer.packages |= set() if is_own else {"scikit-learn"}
             return {"estimator": kind.__name__, "state": encoded}
-        except TypeError:  # a function among its parameters, say
+        except (TypeError, ValueError):  # a function among its parameters, say
             if is_own:
                 raise
             writer.arrays, writer.files = before
@@ -124,8 +125,10 @@ def _state_of(estimator: Any, is_own: bool) -> dict[str, Any]:
         state = {key: value for key, value in state.items() if not (is_fitted and key in INNER)}
     else:
         state = {
-            key: value for key, value in state.items() if not key.startswith("_") or key == "_tfidf"
+            key: value for key, value in state.items() if not key.startswith("_") or key in PRIVATE
         }
+        if type(estimator).__name__ == "ColumnTransformer":
+            state = _state_of_columns(estimator, state)
     if not isinstance(state.get("random_state", 0), int | np.integer):
         state["random_state"] = None  # only seeds are saved
     if "device" in state:
@@ -231,65 +234,191 @@ def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
 
 # --- scikit-learn's, by their attributes ---
 
+#: attributes with an underscore that are written: the weights within a `TfidfVectorizer`, and
+#: whether ``set_output`` asked for frames. Others are found again from those without.
+PRIVATE = ("_tfidf", "_sklearn_output_config")
+
 
 def _checked_type(name: Any) -> Any:
-    return (
-        getattr(import_module(CHECKED[name]), name)
-        if isinstance(name, str) and name in CHECKED
-        else None
-    )
+    if not isinstance(name, str) or name not in CHECKED:
+        return None
+    return getattr(import_module(CHECKED[name][0]), name)
 
 
 def _check_sklearn(estimator: Any, state: dict[str, Any]) -> None:
     """Fill one of scikit-learn's estimators with valid parameters and matching arrays."""
     name = type(estimator).__name__
     params = set(estimator._get_param_names())
+    derived = {"transformers"} if name == "ColumnTransformer" and "transformers_" in state else {}
     is_known = all(
-        key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier())
+        key in params or key in PRIVATE or (key.endswith("_") and key.isidentifier())
         for key in state
     )
-    require(is_known and params <= set(state), f"does not have the parameters of a {name}.")
-    vars(estimator).update(state)
-    estimator._validate_params()
+    require(
+        is_known and params - set(derived) <= set(state),
+        f"does not have the parameters of a {name}.",
+    )
+    config = state.get("_sklearn_output_config", {"transform": "default"})
+    require(
+        config in [{"transform": each} for each in ("default", "pandas", "polars")],
+        f"has a {name} whose output is of no known kind.",
+    )
     n = state.get("n_features_in_")
-    if name == "Pipeline":
-        steps = state["steps"]
-        is_valid = isinstance(steps, list) and all(
-            isinstance(step, tuple) and len(step) == 2 for step in steps
-        )
-        is_valid = is_valid and all(
-            hasattr(step, "get_params") or step == "passthrough" for _, step in steps
-        )
-        require(is_valid, "has a pipeline without valid steps.")
-    elif name == "LogisticRegression" and "coef_" in state:
-        rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
-        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(
-            np.atleast_2d(state["intercept_"]), 1, rows
-        )
-        require(
-            is_valid, "has a linear model whose coefficients do not fit its classes and features."
-        )
-    elif name == "StandardScaler":
-        for key in ("mean_", "scale_", "var_"):
-            fits = state.get(key) is None or _is_matrix(np.atleast_2d(state[key]), 1, n)
-            require(fits, f"has a scaler whose {key} does not fit its features.")
-    elif name == "TfidfTransformer" and "idf_" in state:
-        require(
-            _is_matrix(np.atleast_2d(state["idf_"]), 1, n),
-            "has weights of words that do not fit their number.",
-        )
-    elif (
-        "vocabulary_" in state
-    ):  # compiled code would read beyond its arrays at the place of a word that has none
-        words = list(state["vocabulary_"])
-        places = list(state["vocabulary_"].values())
-        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(
-            range(len(places))
-        )
-        n_idf = getattr(state.get("_tfidf"), "n_features_in_", len(words))
-        require(
-            is_valid and n_idf == len(words), "has a vocabulary that does not number its words."
-        )
+    names = state.get("feature_names_in_")
+    is_named = isinstance(names, np.ndarray) and names.shape == (n,)
+    require(
+        names is None or is_named, f"has a {name} whose features and their names differ in number."
+    )
+    vars(estimator).update(state)
+    CHECKED[name][1](estimator, state, n)
+    estimator._validate_params()
+
+
+def _check_pipeline(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    steps = state["steps"]
+    is_valid = isinstance(steps, list) and all(
+        isinstance(step, tuple) and len(step) == 2 for step in steps
+    )
+    is_valid = is_valid and all(
+        hasattr(step, "get_params") or step == "passthrough" for _, step in steps
+    )
+    require(is_valid, "has a pipeline without valid steps.")
+
+
+def _check_logistic(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    if "coef_" not in state:
+        return
+    rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
+    is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(
+        np.atleast_2d(state["intercept_"]), 1, rows
+    )
+    require(is_valid, "has a linear model whose coefficients do not fit its classes and features.")
+
+
+def _check_scaler(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    for key in ("mean_", "scale_", "var_"):
+        fits = state.get(key) is None or _is_matrix(np.atleast_2d(state[key]), 1, n)
+        require(fits, f"has a scaler whose {key} does not fit its features.")
+
+
+def _check_weights(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    is_valid = "idf_" not in state or _is_matrix(np.atleast_2d(state["idf_"]), 1, n)
+    require(is_valid, "has weights of words that do not fit their number.")
+
+
+def _check_words(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    """Compiled code would read beyond its arrays at the place of a word that has none."""
+    if "vocabulary_" not in state:
+        return
+    words = list(state["vocabulary_"])
+    places = list(state["vocabulary_"].values())
+    is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(
+        range(len(places))
+    )
+    n_idf = getattr(state.get("_tfidf"), "n_features_in_", len(words))
+    require(is_valid and n_idf == len(words), "has a vocabulary that does not number its words.")
+
+
+def _check_one_hot(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    """Compiled code would write beyond its arrays for categories that are not in order."""
+    is_usual = state["categories"] == "auto" and isinstance(state["drop"], str | None)
+    is_usual = is_usual and state["min_frequency"] is None and state["max_categories"] is None
+    require(is_usual, "has an encoder with parameters that are not checked.")
+    if "categories_" not in state:
+        return
+    categories = state["categories_"]
+    is_valid = isinstance(categories, list) and len(categories) == n
+    require(
+        is_valid and all(map(_are_categories, categories)), "has categories that are not valid."
+    )
+    estimator._infrequent_enabled = False
+    estimator._set_drop_idx()
+    estimator._n_features_outs = estimator._compute_n_features_outs()
+
+
+def _are_categories(values: Any) -> bool:
+    """Tell whether values are rising numbers, or different texts with a missing one at the end."""
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or not len(values):
+        return False
+    if values.dtype.kind not in "OU":
+        return values.dtype.kind in "iuf" and bool((values[1:] > values[:-1]).all())
+    texts = values.tolist()
+    last = texts[-1]
+    if last is None or last != last:
+        texts.pop()
+    return all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts)
+
+
+def _check_imputer(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    require(
+        state.get("indicator_") is None, "has an imputer with an indicator, which is not checked."
+    )
+    missing = state["missing_values"]
+    require(
+        missing is None or missing != missing, "has an imputer of other values than missing ones."
+    )
+    if "statistics_" not in state:
+        return
+    values = state["statistics_"]
+    is_valid = isinstance(values, np.ndarray) and values.shape == (n,)
+    if is_valid and values.dtype == object:
+        is_valid = all(isinstance(value, str) for value in values.tolist())
+    else:
+        is_valid = is_valid and values.dtype.kind in "iuf" and bool(np.isfinite(values).all())
+    require(is_valid, "has an imputer whose values do not fit its features.")
+    estimator._fit_dtype = estimator._fill_dtype = values.dtype
+
+
+def _check_function(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    """Accept only a `FunctionTransformer` without a function, which stands for "passthrough"."""
+    functions = ("func", "inverse_func", "kw_args", "inv_kw_args")
+    require(all(state[each] is None for each in functions), "has a transformer with a function.")
+
+
+def _state_of_columns(estimator: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a `ColumnTransformer`, its columns by name or by number.
+
+    Columns that a function or mask selected are named; the fitted transformers stand for the
+    others.
+    """
+    state.pop("output_indices_", None)
+    if "transformers_" not in state:
+        return state
+    names = state.get("feature_names_in_")
+    found = []
+    for name, transformer, columns in state["transformers_"]:
+        places = estimator._transformer_to_input_indices[name]
+        chosen = [int(place) if names is None else str(names[place]) for place in places]
+        found.append((name, transformer, chosen[0] if np.isscalar(columns) else chosen))
+    del state["transformers"]
+    return {**state, "transformers_": found}
+
+
+def _check_columns(estimator: Any, state: dict[str, Any], n: Any) -> None:
+    """Find the columns of each transformer again."""
+    if "transformers_" not in state:
+        return
+    is_valid = isinstance(state["transformers_"], list) and type(n) is int and n >= 1
+    require(is_valid, "has a transformer of columns without columns.")
+    names = state.get("feature_names_in_", np.arange(n)).tolist()
+    position = {name: place for place, name in enumerate(names)}
+    places = {}
+    for part in state["transformers_"]:
+        is_valid = isinstance(part, tuple) and len(part) == 3 and isinstance(part[0], str)
+        require(is_valid, "has a transformer of columns with parts that are not valid.")
+        name, transformer, columns = part
+        is_known = hasattr(transformer, "get_params") or transformer in ("drop", "passthrough")
+        chosen = columns if isinstance(columns, list) else [columns]
+        is_valid = is_known and name not in places and all(each in position for each in chosen)
+        require(is_valid, f"has a transformer of columns whose part {name[:80]!r} is not valid.")
+        places[name] = [position[each] for each in chosen]
+    remaining = sorted(set(range(n)) - {place for each in places.values() for place in each})
+    parts = [part for part in state["transformers_"] if part[0] != "remainder"]
+    estimator.transformers = parts
+    estimator._columns = [columns for _, _, columns in parts]
+    estimator._transformer_to_input_indices = {"remainder": remaining} | places
+    estimator._remainder = ("remainder", state["remainder"], places.get("remainder", remaining))
+    estimator._n_features = n
 
 
 def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
@@ -299,12 +428,28 @@ def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
     return bool(is_array and value.shape == (rows, columns))
 
 
+#: estimators of scikit-learn that are checked here: the modules that have them, and what checks
+#: their state before anything uses it
+CHECKED: dict[str, tuple[str, Callable[[Any, dict[str, Any], Any], None]]] = {
+    "Pipeline": ("sklearn.pipeline", _check_pipeline),
+    "ColumnTransformer": ("sklearn.compose", _check_columns),
+    "LogisticRegression": ("sklearn.linear_model", _check_logistic),
+    "CountVectorizer": ("sklearn.feature_extraction.text", _check_words),
+    "TfidfVectorizer": ("sklearn.feature_extraction.text", _check_words),
+    "TfidfTransformer": ("sklearn.feature_extraction.text", _check_weights),
+    "StandardScaler": ("sklearn.preprocessing", _check_scaler),
+    "OneHotEncoder": ("sklearn.preprocessing", _check_one_hot),
+    "FunctionTransformer": ("sklearn.preprocessing", _check_function),
+    "SimpleImputer": ("sklearn.impute", _check_imputer),
+}
+
+
 # --- others, through skops ---
 
 
 def _dump_skops(estimator: Any, writer: Writer) -> str:
     try:
-        data = bytes(_skops_io().dumps(estimator))
+        data = _renumbered(bytes(_skops_io().dumps(estimator)))
         unknown = _look_through(data)
     except MissingExtraError:
         raise
@@ -314,28 +459,61 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
             "Save the calibration alone with classifier.calibration_.save(path), and the "
             "estimator by its own means."
         ) from error
-    if unknown and not writer.files:  # once, not for every fold
-        warn(
-            f"{type(estimator).__name__} was saved, but holds types that load refuses unless they "
-            f"are listed in trusted: {','.join(unknown)}."
-        )
+    writer.untrusted |= set(unknown)
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data
     writer.packages |= {"scikit-learn", "skops"}
     return name
 
 
+def _renumbered(data: bytes) -> bytes:
+    """Return a skops file that is the same for equal estimators, whenever it is written.
+
+    Skops calls objects and their files by addresses in memory. Here they are numbered in the order
+    in which they appear, and plain values by what they are.
+    """
+    with open_stored_zip(data) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    numbers: dict[Any, int] = {}
+    names: dict[str, str] = {}
+
+    def see(node: dict[str, Any]) -> dict[str, Any]:
+        if "__id__" in node:
+            is_plain = node.get("__loader__") == "JsonNode"
+            key = str(node.get("content")) if is_plain else node["__id__"]
+            node["__id__"] = numbers.setdefault(key, len(numbers) + 1)
+        if isinstance(node.get("file"), str):
+            suffix = node["file"].rpartition(".")[2]
+            node["file"] = names.setdefault(node["file"], f"{len(names) + 1}.{suffix}")
+        return node
+
+    schema = json.loads(members.pop("schema.json"), object_hook=see)
+    members = {names[name]: member for name, member in members.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted(members):
+            archive.writestr(zipfile.ZipInfo(name), members[name])
+        archive.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema))
+    return buffer.getvalue()
+
+
+def refuse_untrusted(files: dict[str, bytes], trusted: Sequence[str]) -> None:
+    """Refuse types in the files of estimators that are not trusted, all of them at once."""
+    with refusing("has an estimator that cannot be read"):
+        found = {name for data in files.values() for name in _look_through(data)}
+    unknown = sorted(found - set(trusted))
+    if unknown:
+        error = FileFormatError(
+            "holds estimators of types that are not checked, through which an altered file can "
+            "take over Python."
+        )
+        error.untrusted = (*trusted, *unknown)
+        raise error
+
+
 def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
     with refusing("has an estimator that cannot be read"):
-        found = _look_through(data)
-        unknown = [name for name in found if name not in trusted]
-        require(
-            not unknown,
-            f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered "
-            "file can take over Python through them. If you trust the file, name them with "
-            f"trusted: {','.join([*trusted, *unknown])}.",
-        )
-        return _skops_io().loads(data, trusted=[*set().union(*PLAIN.values()), *found])
+        return _skops_io().loads(data, trusted=[*set().union(*PLAIN.values()), *trusted])
 
 
 def _look_through(data: bytes) -> list[str]:

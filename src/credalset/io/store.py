@@ -25,7 +25,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from credalset._typing import AnyArray
-from credalset.exceptions import FileFormatError
+from credalset.exceptions import FileFormatError, warn
 from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, require, write_object
 
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
@@ -72,19 +72,34 @@ class Saved:
 
 
 def save(thing: Any, path: str | Path) -> None:
-    """Write an object to a folder, replacing an object that was saved there and nothing else."""
+    """Write an object to a folder, replacing an object that was saved there and nothing else.
+
+    Say so if it holds estimators of types that `load` does not check.
+    """
+    untrusted = write(thing, path)
+    if untrusted:
+        warn(
+            f"{path} was saved, but holds estimators of types that load does not check. Whoever "
+            f"trusts the file loads it with\n{_line(path, untrusted)}"
+        )
+
+
+def write(thing: Any, path: str | Path) -> tuple[str, ...]:
+    """Write an object to a folder; return the types that whoever loads it must trust."""
     writer = Writer()
     tree = writer.encode(thing)
     write_object(Path(os.path.abspath(path)), tree, writer.arrays, writer.files, writer.packages)
+    return tuple(sorted(writer.untrusted))
 
 
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     """Load an object that its method ``save`` wrote to a folder.
 
     Files without an estimator, such as calibrations, may come from untrusted sources: loading
-    executes no code and refuses files that are damaged or forged. Linear models, TF-IDF, pipelines
-    of these and the networks of credalset are checked in the same way. Load other estimators only
-    from files that you trust, and name their types in ``trusted``.
+    executes no code and refuses files that are damaged or forged. Logistic regression, TF-IDF,
+    scaling, one-hot coding, imputation, pipelines and column transformers of these and the networks
+    of credalset are checked in the same way. Load other estimators only from files that you trust,
+    and name their types in ``trusted``: the error shows the line to write.
 
     Parameters
     ----------
@@ -121,14 +136,28 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     remark = ""
     try:
         tree, arrays, files, remark = read_object(Path(path))
+        if files:
+            import_module(ESTIMATORS).refuse_untrusted(files, trusted)
         reader = Reader(arrays, files, tuple(trusted))
         with refusing("holds a value that is not valid"):
             loaded = reader.decode(tree)
         left = [*reader.arrays, *reader.files]
         require(not left, f"holds {left[:1]}, which does not belong to it.")
     except FileFormatError as error:
-        raise FileFormatError(f"{path} {error}{remark}") from error.__cause__
+        sentence = f"{path} {error}{remark}"
+        if error.untrusted:
+            sentence = (
+                f"{path} {error} If you trust the file, write:\n{_line(path, error.untrusted)}"
+            )
+        made = FileFormatError(sentence)
+        made.untrusted = error.untrusted
+        raise made from error.__cause__
     return loaded
+
+
+def _line(path: Any, trusted: Sequence[str]) -> str:
+    """Return the line that loads a folder with types that are not checked (``cs`` is credalset)."""
+    return f"cs.load({os.fspath(path)!r}, trusted={list(trusted)})"
 
 
 # --- objects as trees ---
@@ -141,6 +170,7 @@ class Writer:
         self.arrays: dict[str, AnyArray] = {}
         self.files: dict[str, bytes] = {}
         self.packages: set[str] = set()  # whose versions matter for reading
+        self.untrusted: set[str] = set()  # types of estimators that are not checked
         self._n_names = 0
 
     def encode(self, value: Any, where: str = "") -> Any:

@@ -181,9 +181,9 @@ def gallery() -> dict[str, Any]:
 #: messages of the picture on the home page, by their place among the new ones, and what their sets
 #: say
 HERO = {
-    490: "settled: one label is left",
-    461: "ambiguous: people disagree",
-    433: "unknown: ask more people",
+    490: "accept: one label is left",
+    461: "divided: people disagree",
+    433: "ask: more votes will tell",
 }
 
 
@@ -205,11 +205,11 @@ def hero() -> Any:
     sets = cs.conformalize(prediction[:500], data.counts[1000:1500], "kl").predict_set(
         prediction[500:], alpha=0.1
     )
-    action = sets.queue().action
+    step = sets.queue().step
     figure = Figure(figsize=(8.4, 3.6), facecolor="white")
     for axes, (row, title) in zip(figure.subplots(1, 3), HERO.items(), strict=True):
         item = 1500 + row
-        assert {"unknown": "re-annotate"}.get(kind := title.split(":")[0], kind) == action[row]
+        assert title.split(":")[0] == step[row]
         cs.plotting.ternary(
             sets[row], votes=data.counts[item], classes=data.classes, legend=False, ax=axes
         )

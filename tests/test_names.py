@@ -461,7 +461,7 @@ TABLE: dict[str, Callable[[World], Any]] = {
         w.back(sets_of(w).decide("maximal", w.give("utility", UTILITY, per_class=True))),
     ),
     "CredalSet.queue": lambda w: (
-        w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).action),
+        w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).step),
     ),
     "Score.__call__": lambda w: (
         w.back(TotalVariation()(predicted(w), w.give("distribution", VOTES / 14))),
@@ -731,7 +731,7 @@ def test_utilities_labels_and_weights_with_names() -> None:
     )
     queue = SETS.queue(utility=UTILITY[["yes", "perhaps", "no"]])
     assert queue.choices == ("w", "x", "y", "z")
-    assert queue.action.tolist() == SETS.queue(utility=UTILITY).action.tolist()
+    assert queue.step.tolist() == SETS.queue(utility=UTILITY).step.tolist()
     turned = PER_CLASS.iloc[::-1]
     np.testing.assert_array_equal(SETS.support(turned)[0], SETS.support(PER_CLASS)[0])
     np.testing.assert_array_equal(

@@ -126,14 +126,14 @@ def test_groups(files: Path, run: Run) -> None:
 
 def test_the_review_queue_is_a_column(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
-    run("predict", "made", "test.csv", "-o", "sets.csv", "--ask", "action")
+    run("predict", "made", "test.csv", "-o", "sets.csv", "--ask", "step")
     expected = (
         cs.load("made")
         .predict_set(pd.read_csv("test.csv").set_index("task")[CLASSES], 0.1)
         .queue()
-        .action
+        .step
     )
-    assert pd.read_csv("sets.csv").action.tolist() == expected.tolist()
+    assert pd.read_csv("sets.csv").step.tolist() == expected.tolist()
 
 
 def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: Run) -> None:
@@ -221,7 +221,7 @@ def test_a_page(files: Path, run: Run) -> None:
 
 
 def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> None:
-    """Three votes narrow the sets of a poor model; what is unsettled goes to a list of tasks."""
+    """Three votes narrow the sets of a poor model; what is open goes to a list of tasks."""
     for name in ("calibration.csv", "test.csv"):
         table = pd.read_csv(name)
         noise = np.random.default_rng(len(name)).dirichlet(np.ones(3), len(table))

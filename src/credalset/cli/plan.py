@@ -8,6 +8,7 @@ import numpy as np
 from typer import Argument, Option
 
 from credalset._display import plural
+from credalset.acting.asking import items_to_ask
 from credalset.cli import shared
 from credalset.crowd import VotingPolicy
 from credalset.io.items import select_voted
@@ -28,6 +29,8 @@ def plan(
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
     initial_votes: shared.InitialVotes = None,
+    alpha: shared.Alpha = 0.1,
+    groups: shared.Groups = None,
     texts: Annotated[
         str | None, Option(help="Column with the texts of the items, copied to the table.")
     ] = None,
@@ -57,7 +60,9 @@ def plan(
             f"{calibration} has its own policy. Leave out --lead and the options that belong to it."
         )
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
-    source = shared.TableSource(predictions, id, columns, {"texts": texts}, logits, strict)
+    source = shared.TableSource(
+        predictions, id, columns, {"texts": texts, "groups": groups}, logits, strict
+    )
     table = source.inputs_of(loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
@@ -69,10 +74,18 @@ def plan(
         for sentence in select_voted(table, given, keep=True).notes:
             shared.note(sentence)
         found = given.reorder(table.names or ()).align(table.items)
-    forecast = policy.forecast(table.frame(), found, random_state=random_state)
-    asked = np.flatnonzero(forecast.to_ask)
-    asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
-    _write_tasks(out, table, found, forecast, asked)
+    asked = np.flatnonzero(
+        items_to_ask(loaded, policy, table.frame(), found, alpha, table.extra.get("groups"))
+    )
+    forecast = policy.forecast(
+        table.frame().iloc[asked],
+        found.align([table.items[row] for row in asked]),
+        random_state=random_state,
+    )
+    order = np.argsort(-forecast.votes, kind="stable")
+    asked = asked[order]
+    further = forecast.votes[order]
+    _write_tasks(out, table, found, further, asked)
     if as_json:
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
         shared.print_json(
@@ -82,17 +95,22 @@ def plan(
             votes={"mean": forecast.total, **interval},
         )
     else:
-        shared.say(f"{forecast!r}\nWrote {plural(len(asked), 'item')} to {out}")
+        low, high = forecast.total_interval
+        shared.say(
+            f"{len(asked)} of {plural(len(table), 'item')} to ask, "
+            f"{forecast.total:,.0f} votes to come ({low:,.0f} to {high:,.0f})\n"
+            f"Wrote {plural(len(asked), 'item')} to {out}"
+        )
 
 
-def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: Any) -> None:
+def _write_tasks(out: str, table: Any, votes: Annotations, further: Any, rows: Any) -> None:
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
     if "texts" in table.extra:
         columns["text"] = table.extra["texts"][rows].tolist()
     columns["votes"] = votes.n_votes[rows]
-    columns["further_votes"] = forecast.votes[rows].round(1)
+    columns["further_votes"] = further.round(1)
     if table.id in columns:
         raise ValueError(
             f"id names the column {table.id!r}, and the list of items has one of that name. "

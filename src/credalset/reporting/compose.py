@@ -15,6 +15,7 @@ from credalset._display import proportion
 from credalset._files import write_file
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
+from credalset.acting.asking import asked_again
 from credalset.calibration.base import Calibration, Inputs, as_level
 from credalset.calibration.levels import exact_level
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
@@ -67,7 +68,7 @@ class Report:
     worst : WorstSlice or None
         The slice whose coverage is least compatible with that of all items.
     queue : Queue
-        Recommended action for each item; ``queue.to_frame()`` returns all of them as a table.
+        Next step of each item; ``queue.to_frame()`` returns all of them as a table.
     sizes : list of dict
         Coverage and sizes by score and level, as in the rows of `credalset.evaluate`.
     shown : ndarray of int
@@ -127,6 +128,7 @@ def report(
     compare: Sequence[dict[str, Any]] = (),
     title: str = "Credal set report",
     _command: str = "cs.report",
+    _queue: Queue | None = None,
 ) -> Report:
     """Write an HTML page that shows whether sets are valid and informative, and what to do.
 
@@ -184,7 +186,8 @@ def report(
         found = _read_source(source, predictions, alpha, groups, weights, votes_in_hand)
         batch = name_batch(found.batch, items, classes)
         about = (texts, images, groups, slices, rules)
-        known = read_items(found.sets, batch, votes, votes_in_hand, *about)
+        asked = asked_again(found.calibration, found.inputs)
+        known = read_items(found.sets, batch, votes, votes_in_hand, *about, _queue, asked)
         tested = found.test(source, known.votes)
         findings = _measure(tested, found, known, compare)
     verdict = findings.verdict
@@ -311,7 +314,7 @@ def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[
 
 def _fit(facts: dict[str, Any], items: Items, covered: IntArray) -> tuple[str, IntArray]:
     """Render the page with as many items as it may hold."""
-    strata = np.unique(items.queue.action, return_inverse=True)[1] * 2 + (covered == 1)
+    strata = np.unique(items.queue.step, return_inverse=True)[1] * 2 + (covered == 1)
     drawn: dict[int, str] = {}
     limit = MAX_ITEMS
     while True:

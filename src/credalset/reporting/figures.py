@@ -15,18 +15,19 @@ import numpy as np
 
 from credalset._display import Estimate
 from credalset._typing import AnyArray, FloatArray
+from credalset.acting.steps import STEPS as NEXT_STEPS
 from credalset.evaluation.verdict import Verdict, percent
 from credalset.reporting.items import shorten
+from credalset.sets import Queue
 from credalset.sets.outline import grid_lines, to_plane
-from credalset.sets.queue import ACTIONS, Queue
 
 WIDTH = 360
-#: marks of the actions, which differ in shape as well as in colour: cross, triangle, square, dot
+#: marks of the steps, which differ in shape as well as in colour: cross, triangle, square, dot
 MARKS = {
-    "re-annotate": "m-3 0h6m-3-3v6",
-    "escalate": "m-3 2h6l-3-5z",
-    "ambiguous": "m-2-2h4v4h-4z",
-    "settled": "h0",
+    "ask": "m-3 0h6m-3-3v6",
+    "expert": "m-3 2h6l-3-5z",
+    "divided": "m-2-2h4v4h-4z",
+    "accept": "h0",
 }
 SIDE, CORNER_X, CORNER_Y = 300.0, 30.0, 284.0  # of the triangle: side and lower left corner
 STEPS = 4  # of an outline per unit of the figure, which is about a pixel
@@ -200,8 +201,8 @@ def map_frame(queue: Queue) -> Frame:
     """Choose axes of the map that hold every item and both rules."""
     ends = []
     for values, rule in (
-        (queue.aleatoric, queue.rules.ambiguous),
-        (queue.epistemic, queue.rules.unknown),
+        (queue.aleatoric, queue.rules.divided),
+        (queue.epistemic, queue.rules.ask),
     ):
         largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
         ends.append(float(np.clip(np.ceil(10 * max(largest + 0.02, rule + 0.08)) / 10, 0.2, 1.0)))
@@ -209,13 +210,13 @@ def map_frame(queue: Queue) -> Frame:
 
 
 def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
-    """Draw a mark per item at its point (N, 2), by action; settled items lie below the others."""
+    """Draw a mark per item at its point (N, 2), by step; accepted items lie below the others."""
     parts = []
-    for action in reversed(ACTIONS):
-        mine = rows[(queue.action[rows] == action) & np.isfinite(points[rows]).all(axis=1)]
-        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[action]}" for x, y in points[mine].tolist())
+    for step in NEXT_STEPS:
+        mine = rows[(queue.step[rows] == step) & np.isfinite(points[rows]).all(axis=1)]
+        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[step]}" for x, y in points[mine].tolist())
         if marks:
-            parts.append(f'<path class="{kind} {action}" d="{marks}"/>')
+            parts.append(f'<path class="{kind} {step}" d="{marks}"/>')
     return "".join(parts)
 
 
@@ -231,14 +232,13 @@ def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
             ticks(0, y1),
         )
     ]
-    ambiguous = queue.rules.ambiguous
-    unknown = queue.rules.unknown
-    if ambiguous < x1:
-        parts.append(f'<path class="rule" d="M{frame.at(ambiguous, 0)}V{frame.up(y1):.1f}"/>')
-    if unknown < y1:
+    divided = queue.rules.divided
+    ask = queue.rules.ask
+    if divided < x1:
+        parts.append(f'<path class="rule" d="M{frame.at(divided, 0)}V{frame.up(y1):.1f}"/>')
+    if ask < y1:
         parts.append(
-            '<path class="rule" '
-            f'd="M{frame.at(0, unknown)}H{frame.across(min(ambiguous, x1)):.1f}"/>'
+            f'<path class="rule" d="M{frame.at(0, ask)}H{frame.across(min(divided, x1)):.1f}"/>'
         )
     points = np.stack([frame.across(queue.aleatoric), frame.up(queue.epistemic)], axis=1)
     parts.append(_marks(queue, rows, points, "mark"))

@@ -10,17 +10,18 @@ import numpy as np
 
 from credalset._batch import Batch, Labels
 from credalset._display import join_names
-from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._validation import as_names
+from credalset.acting.steps import STEPS
 from credalset.sets import CredalSet, Queue, QueueRules
-from credalset.sets.queue import ACTIONS
+from credalset.sets.queue import plan_steps, read_rules
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
 #: largest number of letters of names and texts on the page, which keep it small
 ITEM_LETTERS, CLASS_LETTERS, GROUP_LETTERS, TEXT_LETTERS = 300, 60, 80, 400
 LINK_LETTERS = 100_000  # of links and pictures; longer ones are left out
-ALWAYS_SHOWN = 100  # first items of each action, which are never left to chance
+ALWAYS_SHOWN = 100  # first items of each step, which are never left to chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Items:
     width : ndarray of shape (N,)
         ½ Σ (upper − lower).
     queue : Queue
-        Possible labels, aleatoric and epistemic part, and action.
+        Next step, possible labels, aleatoric and epistemic part.
     """
 
     sets: CredalSet
@@ -83,8 +84,18 @@ def read_items(
     groups: Any = None,
     slices: Mapping[str, Any] | None = None,
     rules: QueueRules | None = None,
+    queue: Queue | None = None,
+    asked: BoolArray | None = None,
 ) -> Items:
-    """Read what is given about the items of the sets, and measure the sets."""
+    """Read what is given about the items of the sets, measure the sets, and make their queue.
+
+    Parameters
+    ----------
+    queue : Queue, optional
+        The queue of the items, if it is made already.
+    asked : ndarray of shape (N,), optional
+        Which items a policy asks again.
+    """
     held_out = batch.votes(votes, partial=True)
     shown = held_out
     if votes_in_hand is not None:
@@ -93,11 +104,14 @@ def read_items(
     groups = batch.per_item(groups, "groups")
     labelled = _texts(range(len(sets)) if batch.items is None else batch.items, ITEM_LETTERS)
     classes = range(sets.n_classes) if batch.classes is None else batch.classes
+    names = _texts(classes, CLASS_LETTERS)
+    if queue is None:
+        queue = _queue_of(sets, rules, names, labelled, shown, asked)
     known = Items(
         sets=sets,
         batch=batch,
         names=labelled,
-        classes=_texts(classes, CLASS_LETTERS),
+        classes=names,
         votes=held_out,
         shown_votes=shown,
         texts=_column(batch, texts, "texts", TEXT_LETTERS),
@@ -107,13 +121,28 @@ def read_items(
         lower=lower,
         upper=upper,
         width=0.5 * (upper - lower).sum(axis=1),
-        queue=sets.queue(rules, items=labelled),
+        queue=queue,
     )
     known.features.update(_features(known, str(getattr(groups, "name", None) or "group")))
     for name, values in _extra_features(groups, slices).items():
         column = np.asarray(batch.column(values, f"slices[{name!r}]"))
         known.features[shorten(text_of(name), CLASS_LETTERS)] = column
     return known
+
+
+def _queue_of(
+    sets: CredalSet,
+    rules: QueueRules | None,
+    classes: list[str],
+    items: list[str],
+    votes: Labels,
+    asked: BoolArray | None,
+) -> Queue:
+    """Give each item its next step, by the rules on sets and the votes that the page shows."""
+    rules = read_rules(rules)
+    counts = votes.counts if votes.has_votes.any() else None
+    possible = sets.decide(rules.decision)
+    return plan_steps(sets, rules, possible, tuple(classes), tuple(items), counts, asked)
 
 
 def name_batch(batch: Batch, items: Any, classes: Any) -> Batch:
@@ -222,17 +251,17 @@ def safe_link(value: Any) -> str:
 def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> IntArray:
     """Return the rows of a page in the order of the queue: all, or a sample of ``limit``.
 
-    The first hundred of each action but "settled" are always shown; the rest is drawn at random
+    The first hundred of each step but "accept" are always shown; the rest is drawn at random
     within each stratum, in proportion to its size.
     """
     order = queue.order()
     n = len(order)
     if n <= limit:
         return order
-    each = min(ALWAYS_SHOWN, limit // (2 * len(ACTIONS)))
+    each = min(ALWAYS_SHOWN, limit // (2 * len(STEPS)))
     kept = np.zeros(n, dtype=bool)
-    for action in ACTIONS[:-1]:
-        kept[queue.order(action)[:each]] = True
+    for step in STEPS[1:]:
+        kept[queue.order(step)[:each]] = True
     rest = np.flatnonzero(~kept)
     kept[
         rest[_in_proportion(strata[rest], limit - int(kept.sum()), np.random.default_rng(seed))]

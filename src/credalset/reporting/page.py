@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,30 +21,20 @@ import scipy
 from credalset._display import number_text
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._version import __version__
+from credalset.acting.steps import MEANS, STEPS
 from credalset.evaluation.slices import Slice, WorstSlice
 from credalset.evaluation.verdict import Verdict, percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
-from credalset.sets.queue import ACTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("data.js", "pictures.js", "item.js", "table.js", "map.js", "start.js")
 FIRST_ROWS = 25  # of the table, which are shown without JavaScript
-TOP = 5  # items listed under each action
+TOP = 5  # items listed under each step
 NAMED_LABELS = 6  # possible labels that are named where space is short
 MAX_FEATURES = 20  # for which coverage is shown
 FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
-TITLES = {action: action.capitalize() for action in ACTIONS} | {
-    "ambiguous": "Known to be ambiguous"
-}
-ADVICE = {
-    "re-annotate": "Ask for more votes, which show whether people agree.",
-    "escalate": "Let a person decide.",
-    "ambiguous": "Keep the distribution as the label. More votes will not change it much.",
-    "settled": "Nothing to do: one label is the most probable one "
-    "for every distribution in the set.",
-}
 COVERS = {
     "recorded": "The label distribution of a new item as it would be recorded: the shares of the "
     "votes of as many annotators as the calibration items had. Nothing is guaranteed about what "
@@ -114,9 +106,10 @@ def page_facts(
         "features": _features(slices, low, alpha),
         "n_slices": len(slices),
         "worst": _worst(worst, alpha),
-        "actions": _actions(items),
+        "steps": _steps_of(items),
         "marks": figures.MARKS,
         "rules": items.queue.rules,
+        "certified": items.queue.certified,
         "envelopes": _envelopes(items),
         "example_rows": _example_rows(items),
         "examples": [_example(items, row) for row in _example_rows(items)],
@@ -156,8 +149,8 @@ def _tone(verdict: Verdict) -> str:
 
 
 def _example_rows(items: Items) -> list[int]:
-    """Return one item of each action, the middle one of its list."""
-    lists = [items.queue.order(action) for action in ACTIONS]
+    """Return one item of each step, the middle one of its list."""
+    lists = [items.queue.order(step) for step in STEPS]
     return [int(mine[len(mine) // 2]) for mine in lists if len(mine)]
 
 
@@ -169,8 +162,8 @@ def table_rows(items: Items, covered: IntArray, rows: Sequence[int]) -> list[dic
         {
             "name": items.names[i],
             "text": "" if items.texts is None else shorten(items.texts[i], 160),
-            "action": str(queue.action[i]),
-            "title": str(queue.action[i]).capitalize(),
+            "step": str(queue.step[i]),
+            "title": str(queue.step[i]).capitalize(),
             "predicted": items.classes[int(items.sets.center[i].argmax())],
             "possible": _possible(items, i),
             "aleatoric": float(queue.aleatoric[i]),
@@ -230,27 +223,25 @@ def _worst(worst: WorstSlice | None, alpha: float | None) -> dict[str, Any] | No
     }
 
 
-def _actions(items: Items) -> list[dict[str, Any]]:
+def _steps_of(items: Items) -> list[dict[str, Any]]:
+    """Return what the page says about each step, and the first items of its list."""
     queue = items.queue
-    words = queue.rules.describe()
+    words = queue.describe()
     counts = queue.counts()
-    parts = {
-        "re-annotate": ("epistemic", queue.epistemic),
-        "ambiguous": ("aleatoric", queue.aleatoric),
-    }
+    parts = {"ask": ("epistemic", queue.epistemic), "divided": ("aleatoric", queue.aleatoric)}
     found = []
-    for action in ACTIONS:
-        name, values = parts.get(action, ("total", queue.aleatoric + queue.epistemic))
-        top = [] if action == "settled" else queue.order(action)[:TOP].tolist()
+    for step in STEPS:
+        name, values = parts.get(step, ("total", queue.aleatoric + queue.epistemic))
+        top = [] if step == "accept" else queue.order(step)[:TOP].tolist()
         cells = table_rows(items, np.zeros(len(items), dtype=np.int64), top)
         found.append(
             {
-                "key": action,
-                "title": TITLES[action],
-                "advice": ADVICE[action],
-                "rule": words[action],
-                "count": counts[action],
-                "share": percent(counts[action] / len(items)) if len(items) else "",
+                "key": step,
+                "title": step.capitalize(),
+                "advice": MEANS[step],
+                "rule": words[step],
+                "count": counts[step],
+                "share": percent(counts[step] / len(items)) if len(items) else "",
                 "part": name,
                 "top": [
                     cell | {"value": float(values[i])} for i, cell in zip(top, cells, strict=True)
@@ -291,8 +282,7 @@ def _example(items: Items, row: int) -> dict[str, Any]:
     )
     figure = figures.bars(items.classes, *of_item, label=label, most=6)
     return cells | {
-        "title": TITLES[cells["action"]],
-        "reason": str(items.queue.reason[row]),
+        "reason": str(items.queue.why[row]),
         "picture": figure,
     }
 
@@ -343,7 +333,9 @@ def script_data(
     """Return the items as JSON columns for the script; numbers are whole steps, −1 for none."""
     queue = items.queue
     votes = items.shown_votes
-    reasons = list(dict.fromkeys(queue.reason.tolist()))
+    # Sentences that many items share are written once.
+    split = [re.split(r"(?<=\.) ", why) for why in queue.why[rows].tolist()]
+    sentences = {words: code for code, words in enumerate(dict.fromkeys(chain(*split)))}
     known = votes.distributions
     steps = COARSE
     if votes.counts is not None:
@@ -352,8 +344,8 @@ def script_data(
     groups = None if items.groups is None else sorted(set(items.groups))
     columns: dict[str, Any] = {
         "classes": items.classes,
-        "actions": ACTIONS,
-        "reasons": reasons,
+        "queue": STEPS,
+        "reasons": list(sentences),
         "marks": figures.MARKS,
         "coarse": COARSE,
         "fine": FINE,
@@ -366,8 +358,8 @@ def script_data(
         "name": [items.names[i] for i in rows],
         "text": None if items.texts is None else [items.texts[i] for i in rows],
         "link": None if items.links is None else [items.links[i] for i in rows],
-        "action": _codes(queue.action[rows], ACTIONS),
-        "reason": _codes(queue.reason[rows], reasons),
+        "step": _codes(queue.step[rows], STEPS),
+        "reason": [[sentences[words] for words in why] for why in split],
         "covered": covered[rows].tolist(),
         "aleatoric": _steps(queue.aleatoric[rows], FINE),
         "epistemic": _steps(queue.epistemic[rows], FINE),

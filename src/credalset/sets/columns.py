@@ -62,7 +62,7 @@ QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
     "labels": _Answers.labels,
     "width": lambda ask: {"width": 0.5 * (ask.envelope[1] - ask.envelope[0]).sum(axis=1)},
     "volume": _Answers.volume,
-    "action": lambda ask: {"action": ask.sets.queue().action},
+    "step": lambda ask: {"step": ask.sets.queue().step},
     "aleatoric": lambda ask: {"aleatoric": ask.entropies.lower},
     "epistemic": lambda ask: {"epistemic": ask.entropies.upper - ask.entropies.lower},
     "total": lambda ask: {"total": ask.entropies.upper},

@@ -520,16 +520,27 @@ class CredalSet(Saved, Named):
         self,
         rules: QueueRules | None = None,
         *,
+        votes: Any = None,
+        ask: Any = None,
         utility: ArrayLike | None = None,
         actions: Iterable[Any] | None = None,
         items: Iterable[Hashable] | None = None,
     ) -> Queue:
-        """Assign each item to one of four actions: re-annotate, escalate, ambiguous or settled.
+        """Give each item one next step: accept, ask, divided or expert.
+
+        The rules look at the sets, and at votes if there are any. They have no guarantee; use
+        `credalset.review` for accepted labels whose error is certified.
 
         Parameters
         ----------
         rules : QueueRules, optional
-            Rules that define when an item is settled, ambiguous or to be annotated again.
+            Limits of wide sets, which call for votes, and of mixed ones, which people will not
+            agree on.
+        votes : array of shape (N, K), data frame or Annotations, optional
+            Votes on the items. Votes with a clear winner decide, and the reasons mention them.
+        ask : sequence of N bool, optional
+            Which items a policy asks again, such as ``policy.ask(predictions, votes)``; it replaces
+            the rule about wide sets.
         utility : array of shape (A, K), optional
             Utility of each action in each class, as in `decide`.
         actions : iterable of A names, optional
@@ -547,9 +558,13 @@ class CredalSet(Saved, Named):
         >>> predictions = [[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]]
         >>> sets = TotalVariation().region(predictions, threshold=0.25)
         >>> sets.queue(items=["a", "b", "c"])
-        Queue: 3 items, 1 re-annotate, 0 escalate, 1 ambiguous, 1 settled
+        Queue: 3 items, 1 accept, 1 ask, 1 divided, 0 expert (not certified)
+        >>> print(sets.queue(votes=[[1, 0, 0], [0, 9, 0], [1, 1, 0]]).why[1])
+        All 9 people say 1; the model says 0: likely an error of the model.
         """
-        return build_queue(self, rules, utility=utility, actions=actions, items=items)
+        return build_queue(
+            self, rules, votes=votes, ask=ask, utility=utility, actions=actions, items=items
+        )
 
     def to_frame(
         self,
@@ -570,7 +585,7 @@ class CredalSet(Saved, Named):
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"``
             (both bounds, normalised to [0, 1]), ``"labels"`` (the e-admissible labels, and their
             number), ``"width"``, ``"volume"`` (with its standard error), ``"aleatoric"``,
-            ``"epistemic"``, ``"total"`` and ``"action"`` (see `queue`).
+            ``"epistemic"``, ``"total"`` and ``"step"`` (see `queue`).
         alpha : float, optional
             The miscoverage rate at which the sets were predicted, added as a column.
         kind : {"pandas", "polars", "pyarrow"}

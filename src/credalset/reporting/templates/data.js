@@ -4,7 +4,7 @@ document.documentElement.classList.add("js");
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.name.length;
 const classes = data.classes;
-const titles = ["Re-annotate", "Escalate", "Ambiguous", "Settled"];
+const titles = data.queue.map((step) => step[0].toUpperCase() + step.slice(1));
 const yes = ["no", "yes", "not known"];
 const byId = (id) => document.getElementById(id);
 
@@ -55,4 +55,5 @@ function possible(item, most = Infinity) {
   return found.length > most ? `${names} and ${found.length - most} more` : names;
 }
 
+const reason = (item) => data.reason[item].map((code) => data.reasons[code]).join(" ");
 const howMany = (item) => data.possible[item].replaceAll("0", "").length;

@@ -5,7 +5,7 @@ let opened = -1;
 function factsOf(item) {
   const total = voteTotal(item);
   const facts = [
-    ["to do", titles[data.action[item]]],
+    ["to do", titles[data.step[item]]],
     ["possible labels", possible(item)],
     ["predicted", `${classes[data.predicted[item]]} (${words(share("center", item, data.predicted[item]), 2)})`],
     [
@@ -70,7 +70,7 @@ function openItem(item) {
     );
   if (data.link !== null && data.link[item]) body.append(linkTo(data.link[item]));
   body.append(
-    make("p", {}, data.reasons[data.reason[item]]),
+    make("p", {}, reason(item)),
     picturesOf(item),
     make("p", { class: "quiet" }, ...legend()),
     list,

@@ -26,16 +26,16 @@ if (count > 0) {
   byId("csv").onclick = () => download(table.order, "items.csv");
   byId("queue-csv").onclick = () =>
     download(
-      all.filter((item) => data.actions[data.action[item]] !== "settled"),
+      all.filter((item) => data.queue[data.step[item]] !== "accept"),
       "queue.csv",
     );
   for (const button of document.querySelectorAll("button.show")) {
     button.onclick = () => {
       form.reset();
-      byId("by-action").value = button.dataset.action;
+      byId("by-step").value = button.dataset.step;
       table.update();
       byId("items").scrollIntoView();
-      byId("by-action").focus({ preventScroll: true });
+      byId("by-step").focus({ preventScroll: true });
     };
   }
   table.update();

@@ -4,7 +4,7 @@ const all = Array.from({ length: count }, (_, item) => item);
 const numeric = new Set(["aleatoric", "epistemic", "width", "votes"]);
 const value = {
   name: (item) => data.name[item],
-  action: (item) => data.action[item],
+  step: (item) => data.step[item],
   predicted: (item) => classes[data.predicted[item]],
   possible: howMany,
   aleatoric: (item) => data.aleatoric[item],
@@ -85,7 +85,7 @@ function filters() {
     tests.push((item) => searched[item].includes(words));
   }
   for (const [id, column] of [
-    ["by-action", "action"],
+    ["by-step", "step"],
     ["by-class", "predicted"],
     ["by-group", "group"],
     ["by-covered", "covered"],
@@ -106,8 +106,8 @@ function clearFilters() {
   table.update();
 }
 
-function swatch(action) {
-  const name = data.actions[action];
+function swatch(step) {
+  const name = data.queue[step];
   return draw(
     "svg",
     { class: "swatch", viewBox: "-6 -6 12 12", "aria-hidden": "true" },
@@ -125,7 +125,7 @@ function tableRow(item) {
     "tr",
     {},
     head,
-    make("td", { class: "what" }, swatch(data.action[item]), titles[data.action[item]]),
+    make("td", { class: "what" }, swatch(data.step[item]), titles[data.step[item]]),
     cell(classes[data.predicted[item]]),
     cell(possible(item, 6)),
     cell(words(fine("aleatoric", item)), "num"),
@@ -176,7 +176,7 @@ function csvOf(items) {
   const lines = items.map((item) => {
     const cells = [
       quote(data.name[item]),
-      quote(data.actions[data.action[item]]),
+      quote(data.queue[data.step[item]]),
       quote(classes[data.predicted[item]]),
       quote(possible(item)),
       number(fine("aleatoric", item)),
@@ -184,7 +184,7 @@ function csvOf(items) {
       isEmpty(item) ? "" : number(data.width[item] / data.coarse),
       number(voteTotal(item)),
       quote(yes[data.covered[item]]),
-      quote(data.reasons[data.reason[item]]),
+      quote(reason(item)),
     ];
     if (data.group !== null) cells.push(quote(data.groups[data.group[item]]));
     if (data.text !== null) cells.push(quote(data.text[item]));

@@ -34,6 +34,7 @@ TRUTH = RNG.dirichlet([0.6, 0.9, 0.7], N)
 P = pd.DataFrame(0.7 * TRUTH + 0.3 * RNG.dirichlet(np.ones(K), N), ITEMS, CLASSES)
 VOTES = pd.DataFrame(RNG.multinomial(14, TRUTH), ITEMS, CLASSES)
 IN_HAND = pd.DataFrame(RNG.multinomial(2, TRUTH), ITEMS, CLASSES)
+ASKED = pd.Series(RNG.random(N) < 0.5, ITEMS)
 GROUPS = pd.Series(RNG.choice(["a", "b"], N), ITEMS)
 WEIGHTS = pd.Series(RNG.uniform(0.5, 2.0, N), ITEMS)
 FOLDS = pd.Series(np.arange(N) % 4, ITEMS)
@@ -49,7 +50,7 @@ ROLES = {
     *("prediction", "predictions", "votes", "distribution", "distributions", "votes_in_hand"),
     *("X", "Y", "y", "groups", "weights", "folds", "utility", "labels", "sample_weight"),
     *("texts", "images", "slices", "color", "truth", "covered", "rows", "threshold"),
-    *("below", "above", "scale", "features", "sets"),
+    *("below", "above", "scale", "features", "sets", "ask"),
 }
 
 
@@ -462,6 +463,7 @@ TABLE: dict[str, Callable[[World], Any]] = {
     ),
     "CredalSet.queue": lambda w: (
         w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).step),
+        w.back(sets_of(w).queue(votes=in_class_order(w, IN_HAND), ask=w.give("ask", ASKED)).step),
     ),
     "Score.__call__": lambda w: (
         w.back(TotalVariation()(predicted(w), w.give("distribution", VOTES / 14))),

@@ -47,6 +47,7 @@ LAYERS = [
     ["scores.base"],
     ["scores"],
     ["calibration"],
+    ["acceptance"],
     ["labels"],
     ["predictors"],
     ["metrics"],

@@ -202,6 +202,19 @@ READY = cs.ConformalCredalClassifier(CLASSIFIER.estimator_).conformalize(
 )
 
 
+def rule_of(w: World, certify: Callable[..., Any]) -> Any:
+    made = certify(
+        predicted(w),
+        w.give("votes", VOTES),
+        groups=w.give("groups", GROUPS),
+        confidence=0.5,
+        **({"disagreement": 0.3} if certify.__name__ == "divided" else {"error": 0.5}),
+    )
+    if certify.__name__ == "accept" and made.crowd is None:
+        return (len(made.shares),)  # which items choose thresholds depends on their order
+    return (np.sort(made.shares.ravel()), np.sort(made.sizes))
+
+
 def page(w: World) -> Any:
     made = cs.report(
         PANEL,
@@ -406,6 +419,9 @@ TABLE: dict[str, Callable[[World], Any]] = {
             )
         ),
     ),
+    "DirichletCrowd.accept": lambda w: rule_of(w, RENAMED_CROWD.accept),
+    "DirichletCrowd.divided": lambda w: rule_of(w, RENAMED_CROWD.divided),
+    "labels.accept": lambda w: rule_of(w, cs.labels.accept),
     "VotingPolicy.ask": lambda w: (w.back(POLICY.ask(predicted(w), w.give("votes", IN_HAND))),),
     "VotingPolicy.replay": replayed,
     "VotingPolicy.conformalize": lambda w: (

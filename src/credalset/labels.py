@@ -14,11 +14,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._batch import Batch, Names, take_names
+from credalset._batch import Batch, Names, read, take_names
 from credalset._display import join_names
 from credalset._predictions import Named
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from credalset._validation import as_names, as_probability
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomState
+from credalset._validation import as_distributions, as_generator, as_names, as_probability
+from credalset.acceptance.cases import Cases, Seen, evaluate_cases
+from credalset.acceptance.losses import Beliefs, Loss
+from credalset.acceptance.rule import AcceptRule, Claim, keys_of, make_rule, read_codes
 from credalset.calibration.base import Inputs, ScoreCalibration, Support, read_items
 from credalset.calibration.noise import (
     COVERED,
@@ -30,12 +33,19 @@ from credalset.calibration.noise import (
     Quantile,
 )
 from credalset.calibration.thresholds import Thresholds
-from credalset.exceptions import need
+from credalset.exceptions import need, warn
 from credalset.scores import Score, get_score
 from credalset.sets.columns import label_lists
 from credalset.sets.credal_set import CredalSet
 
-__all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
+__all__ = [
+    "LabelCalibration",
+    "LabelSets",
+    "accept",
+    "annotator_labels",
+    "conformalize",
+    "majority_labels",
+]
 
 Target = Literal["annotator", "majority"] | float
 TIE = 1e-9  # tolerance in comparisons with the wanted share
@@ -330,6 +340,90 @@ def conformalize(
     mean = (shares * scores).sum(axis=1)
     names = (found.batch.classes, found.batch.items)
     return LabelCalibration(found.score, mean, found.n_classes, fitted, *names, target=wanted)
+
+
+def accept(
+    predictions: Any,
+    votes: Any,
+    *,
+    error: float | Sequence[float] = 0.05,
+    confidence: float = 0.9,
+    loss: Any = "annotator",
+    groups: Any = None,
+    clusters: Any = None,
+    random_state: RandomState = 0,
+) -> AcceptRule:
+    """Certify which predicted labels can be accepted, with a bound on the error among them.
+
+    Predictions are taken as they are, without votes in hand and without a model of the crowd. A
+    random quarter of the items chooses which thresholds of the risk are tested on the others. See
+    `DirichletCrowd.accept` for decisions from votes in hand.
+
+    Parameters
+    ----------
+    predictions : array or data frame of shape (n, K)
+        Predicted distributions of items not used to train the model.
+    votes : array or data frame of shape (n, K), or Annotations
+        Votes per item and class; one vote is enough. Votes on further items are not used.
+    error, confidence, loss, groups, clusters
+        As in `DirichletCrowd.accept`.
+    random_state : int, Generator or None
+        Seed of the random quarter.
+
+    Returns
+    -------
+    AcceptRule
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(2000, n_classes=3, n_votes=1, random_state=0)
+    >>> rule = cs.labels.accept(data.distributions, data.counts, error=0.1)
+    >>> rule
+    AcceptRule: loss annotator, error 0.1 at confidence 0.9, 1500 items, 56% accepted
+    """
+    batch = read(predictions)
+    batch = batch.with_values(as_distributions(batch.values, "predictions"))
+    counts = batch.votes(votes, empty=True).votes("votes", "a bound on the error")
+    claim = Claim.read(loss, error, confidence, batch)
+    rows = np.flatnonzero(counts.sum(axis=1) >= claim.loss.n_held_back)
+    if len(rows) < len(batch):
+        warn(
+            f"{len(batch) - len(rows)} of {len(batch)} items have fewer than "
+            f"{claim.loss.n_held_back} votes and were left out: the bound is not about them."
+        )
+    keys = None if clusters is None else read_codes(batch, clusters, "clusters")[0]
+    unit = np.arange(len(batch)) if keys is None else keys
+    drawn = as_generator(random_state).permutation(int(unit.max(initial=-1)) + 1)
+    is_first = np.isin(unit[rows], drawn[: len(drawn) // 4])
+    first, others = rows[is_first], rows[~is_first]
+    if not len(first) or not len(others):
+        raise ValueError(
+            f"votes has {len(rows)} items with enough votes, which cannot be divided into those "
+            "that choose thresholds and those that certify. Pass more items."
+        )
+    fitted, cases = (
+        _predicted_cases(batch.values[part], counts[part], claim.loss) for part in (first, others)
+    )
+    seen = replace(fitted, expected=fitted.loss, variance=np.zeros(len(fitted.loss)))
+    return make_rule(
+        None,
+        batch[others],
+        cases,
+        seen,
+        claim,
+        counts[others].sum(axis=1).astype(np.int64),
+        in_hand=0,
+        groups=keys_of(batch, groups, "groups", others),
+        clusters=None if keys is None else keys[others],
+    )
+
+
+def _predicted_cases(prediction: FloatArray, counts: FloatArray, loss: Loss) -> Cases:
+    """Return items with all their votes held back, as a prediction sees them."""
+    everything = np.arange(len(counts))
+    seen = Seen(everything, np.ones(len(counts)), np.zeros_like(counts), counts)
+    return evaluate_cases(lambda own, _: Beliefs.certain(own), loss, prediction, seen, len(counts))
 
 
 def _fit_quantile(shares: FloatArray, scores: FloatArray, rows: Any, own: Columns) -> Fit:

@@ -12,6 +12,7 @@ from credalset._batch import Batch, Names, read, take_names
 from credalset._display import join_names
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
+from credalset.acceptance.rule import Believer
 from credalset.crowd.law import CrowdLaw
 from credalset.exceptions import warn
 from credalset.io.store import Saved
@@ -109,7 +110,7 @@ def read_voted(
     return VotedItems(batch, counts, scale=labels.scale)
 
 
-class Crowd(Saved, ABC):
+class Crowd(Believer):
     """A fitted model of a crowd: what people would say, from a prediction and votes."""
 
     law_: CrowdLaw
@@ -120,14 +121,14 @@ class Crowd(Saved, ABC):
     def _read(self, predictions: Any, votes: Any, *, partial: bool = True) -> VotedItems:
         """Read predictions and votes over the classes of the crowd."""
 
-    def _refuse_fitted(self, voted: VotedItems) -> None:
+    def _refuse_fitted(self, voted: VotedItems, remedy: str = "set method to imputed") -> None:
         """Refuse items with the names of items that the crowd was fitted to."""
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: "
-                f"{join_names(sorted(both, key=str), 3)}): coverage is not guaranteed on them. "
-                "Fit the crowd to others, or set method to imputed."
+                f"{join_names(sorted(both, key=str), 3)}): nothing is guaranteed on them. "
+                f"Fit the crowd to others, or {remedy}."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -12,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from credalset._batch import Names
 from credalset._typing import FloatArray, RandomState
-from credalset._validation import as_generator, as_positive_int, check_choice
+from credalset._validation import (
+    as_generator,
+    as_positive_int,
+    as_probability,
+    check_choice,
+)
+from credalset.acceptance.losses import LOSSES, Beliefs
+from credalset.acceptance.rule import AcceptRule, Claim, keys_of, make_rule
+from credalset.crowd.accept import FitItems, believe, crowd_cases
 from credalset.crowd.base import Crowd, VotedItems, enough_votes, read_voted
 from credalset.crowd.check import CrowdCheck, check_crowd
 from credalset.crowd.drawing import draw_votes
@@ -20,8 +29,10 @@ from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.in_hand import CrowdCalibration, calibrate_in_hand, impute
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.exceptions import warn
 from credalset.scores import get_score
 
+KEPT = 2_000  # fit items that are kept, to choose what is tested of others
 MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus is not tried
 
 
@@ -129,6 +140,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         ]
         # The Bayesian information criterion, as a log-likelihood minus a penalty.
         penalty = 0.5 * np.log(size)
+        self.seen_ = FitItems(prediction[:KEPT], counts[:KEPT])
         self.law_, _ = max(fits, key=lambda fit: size * fit[1] - penalty * len(fit[0].theta))
         self.classes_ = voted.batch.classes
         self.items_ = voted.items
@@ -281,6 +293,165 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
             crowd, tuple(parts), numbers, method, len(voted), least, voted.items
         )
 
+    def accept(
+        self,
+        predictions: Any,
+        votes: Any,
+        *,
+        error: float | Sequence[float] = 0.05,
+        confidence: float = 0.9,
+        loss: Any = "annotator",
+        in_hand: int | None = None,
+        groups: Any = None,
+        clusters: Any = None,
+        random_state: RandomState = 0,
+    ) -> AcceptRule:
+        r"""Certify which labels can be accepted, with a bound on the error among accepted items.
+
+        The error is the chance that another annotator would give another label, on average over the
+        items that are accepted. It is estimated by votes that are held back: no panel is needed,
+        and the model of the crowd need not be right. With probability at least ``confidence``, it
+        is at most ``error`` if items are independent, the votes on an item are interchangeable
+        draws from one pool of annotators, their number was not chosen by how they came out, and
+        predictions were made without the votes of these items.
+
+        Parameters
+        ----------
+        predictions, votes
+            As in `fit`, for other items than `fit` has used; items with the same names are refused.
+            Items without enough votes are left out, with a warning.
+        error : float or sequence of float
+            Largest mean loss among accepted items. Several share the probability of failing.
+        confidence : float
+            Probability, over the votes, with which all bounds hold.
+        loss : {"annotator", "person", "majority"} or array of shape (K, K)
+            What accepting a label costs. ``"annotator"``: another annotator gives another label.
+            ``"person"``: how much more often than another annotator the label disagrees with one.
+            ``"majority"``: the label is not that of most votes held back, for items with many
+            votes. A matrix: the cost of each label (row) for an annotator of each class (column).
+        in_hand : int, optional
+            Number of votes in hand when the label is decided, which was fixed beforehand; 0 for
+            the prediction alone. By default one vote fewer than an item has: each vote is left out
+            in turn (or each pair, for ``"person"``).
+        groups : sequence of n keys, optional
+            Group of each item. Each group has its own threshold, and its own claim at this
+            confidence.
+        clusters : sequence of n keys, optional
+            Items with one key may depend on each other: blocks of items that the same few workers
+            did, or duplicates.
+        random_state : int, Generator or None
+            Seed for drawing votes in hand.
+
+        Returns
+        -------
+        AcceptRule
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> data = cs.datasets.make_synthetic(1500, n_classes=3, n_votes=3, random_state=0)
+        >>> p, votes = data.distributions, data.counts
+        >>> crowd = cs.DirichletCrowd().fit(p[:500], votes[:500])
+        >>> rule = crowd.accept(p[500:], votes[500:], error=0.1)
+        >>> rule
+        AcceptRule: loss annotator, error 0.1 at confidence 0.9, 1000 items, 67% accepted
+        >>> new = [[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.4, 0.4, 0.2]]
+        >>> found = rule.predict(new, [[0, 0, 0], [1, 1, 0], [2, 0, 0]])
+        >>> found.labels, found.accepted, found.risk.round(2)
+        ([0, 0, 0], array([ True,  True, False]), array([0.18, 0.19, 0.57]))
+        """
+        voted = self._read(predictions, votes, partial=False)
+        claim = Claim.read(loss, error, confidence, voted.batch)
+        return self._certify(voted, claim, in_hand, groups, clusters, random_state)
+
+    def divided(
+        self,
+        predictions: Any,
+        votes: Any,
+        *,
+        disagreement: float = 0.4,
+        confidence: float = 0.9,
+        in_hand: int | None = None,
+        groups: Any = None,
+        clusters: Any = None,
+        random_state: RandomState = 0,
+    ) -> AcceptRule:
+        """Certify on which items people are divided: more votes would not settle them.
+
+        Two annotators disagree with probability at least ``disagreement``, on average over the
+        claimed items, with probability at least ``confidence``. Two votes are held back.
+
+        Parameters
+        ----------
+        predictions, votes, confidence, in_hand, groups, clusters, random_state
+            As in `accept`; items need two votes.
+        disagreement : float
+            Probability with which two annotators disagree about a claimed item, on average.
+
+        Returns
+        -------
+        AcceptRule
+            Items are *accepted* if they are claimed to be divided.
+        """
+        voted = self._read(predictions, votes, partial=False)
+        share = as_probability(disagreement, "disagreement")
+        certainty = as_probability(confidence, "confidence")
+        claim = Claim(LOSSES["divided"], (1.0 - share,), certainty)
+        return self._certify(voted, claim, in_hand, groups, clusters, random_state)
+
+    def _certify(
+        self,
+        voted: VotedItems,
+        claim: Claim,
+        in_hand: int | None,
+        groups: Any,
+        clusters: Any,
+        random_state: RandomState,
+    ) -> AcceptRule:
+        self._refuse_fitted(voted, "accept labels of others")
+        if in_hand is None and claim.loss.name == "majority":
+            raise ValueError(
+                "loss='majority' needs in_hand, the number of votes that decide; the others are "
+                "held back. Set in_hand to 0, 1, 2, 3 or more."
+            )
+        number = None if in_hand is None else as_positive_int(in_hand, "in_hand", minimum=0)
+        generator = as_generator(random_state)
+        least = claim.loss.n_held_back + (number or 0)
+        rows = np.flatnonzero(voted.n_votes >= least)
+        if not len(rows):
+            most = voted.n_votes.max(initial=0)
+            raise ValueError(
+                f"votes has at most {most} votes on an item, but {least} are needed. Collect "
+                "more, or choose another loss or a smaller in_hand."
+            )
+        if len(rows) < len(voted):
+            warn(
+                f"{len(voted) - len(rows)} of {len(voted)} items have fewer than {least} votes and "
+                "were left out: the bound is not about them."
+            )
+        kept = voted[rows]
+        cases, fitted = (
+            crowd_cases(self.law_, *items, claim.loss, number, generator)
+            for items in (
+                (kept.prediction, kept.counts),
+                (self.seen_.prediction, self.seen_.counts),
+            )
+        )
+        return make_rule(
+            copy.copy(self),
+            kept.batch,
+            cases,
+            fitted,
+            claim,
+            kept.n_votes,
+            in_hand=number,
+            groups=keys_of(voted.batch, groups, "groups", rows),
+            clusters=keys_of(voted.batch, clusters, "clusters", rows),
+        )
+
+    def _believe(self, prediction: FloatArray, counts: FloatArray) -> Beliefs:
+        return believe(self.law_, prediction, counts)
+
     def _read(self, predictions: Any, votes: Any, *, partial: bool = True) -> VotedItems:
         check_is_fitted(self, "law_")
         n_classes = len(self.law_.confusion)
@@ -296,14 +467,26 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "law_")
         seed = self.random_state if isinstance(self.random_state, int) else None
         params = self.get_params(deep=False) | {"random_state": seed}
-        return {"params": params, "law": self.law_, "classes": self.classes_, "items": self.items_}
+        return {
+            "params": params,
+            "law": self.law_,
+            "seen": self.seen_,
+            "classes": self.classes_,
+            "items": self.items_,
+        }
 
     @classmethod
     def _from_store(
-        cls, params: dict[str, Any], law: CrowdLaw, classes: Names | None, items: Names | None
+        cls,
+        params: dict[str, Any],
+        law: CrowdLaw,
+        seen: FitItems,
+        classes: Names | None,
+        items: Names | None,
     ) -> DirichletCrowd:
         crowd = cls(**params)
         crowd.law_ = law
+        crowd.seen_ = seen
         crowd.classes_ = classes
         crowd.items_ = items
         if classes is not None and len(classes) != len(law.confusion):

@@ -46,6 +46,8 @@ _TYPES = {
     "credalset.scores": "ScaledPrediction IntervalPrediction",
     "credalset.crowd": "DirichletCrowd VotingPolicy CrowdCalibration",
     "credalset.crowd.law": "CrowdLaw",
+    "credalset.crowd.accept": "FitItems",
+    "credalset.acceptance": "AcceptRule",
     "credalset.classifier": "ConformalCredalClassifier",
     "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork "
     "IntervalNetwork",
@@ -114,8 +116,8 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     -------
     object
         The `Calibration`, `CrossCalibration`, `LabelCalibration`, `CrowdCalibration`, `Stream`,
-        `CredalSet`, `DirichletCrowd`, `VotingPolicy`, `ConformalCredalClassifier` or estimator that
-        was saved.
+        `AcceptRule`, `CredalSet`, `DirichletCrowd`, `VotingPolicy`, `ConformalCredalClassifier` or
+        estimator that was saved.
 
     Examples
     --------

@@ -1,0 +1,5 @@
+"""Accept labels, with a bound on the mean loss among the items that are accepted."""
+
+from credalset.acceptance.rule import Accepted, AcceptRule
+
+__all__ = ["AcceptRule", "Accepted"]

@@ -1,0 +1,220 @@
+"""Accept the labels of items with votes in hand: what a crowd believes, and rules from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtr
+
+from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset._validation import freeze
+from credalset.acceptance.cases import Cases, Seen, evaluate_cases, leave_out
+from credalset.acceptance.certify import certify
+from credalset.acceptance.losses import Beliefs, Loss
+from credalset.acceptance.rule import Claim
+from credalset.crowd.drawing import draw_one, draw_votes
+from credalset.crowd.law import CrowdLaw
+from credalset.crowd.posterior import Posterior, blocks
+
+
+@dataclass(frozen=True, eq=False)
+class FitItems:
+    """Predictions and votes of items that a crowd was fitted to, (n, K) each."""
+
+    prediction: FloatArray
+    counts: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.prediction.shape != self.counts.shape or self.prediction.ndim != 2:
+            raise ValueError("prediction and counts must be matrices of one shape.")
+        freeze(self, "prediction", "counts")
+
+
+DRAWS = 8  # ways to draw a fixed number of votes in hand from those of an item
+
+
+def believe(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Beliefs:
+    """Return what a law believes about the crowd of each item, given votes in hand, in blocks."""
+    n_items, n_classes = prediction.shape
+    mean = np.empty((n_items, n_classes))
+    agreement = np.empty(n_items)
+    doubt = np.empty(n_items)
+    n_parts = len(law.around) + len(law.consensus)
+    for rows in blocks(n_items, 6 * n_parts * n_classes):
+        posterior = Posterior.given(law, prediction[rows], counts[rows])
+        mean[rows], variance = posterior.moments
+        agreement[rows] = (variance + mean[rows] ** 2).sum(axis=1)
+        lead, deviation = posterior.lead()
+        doubt[rows] = ndtr(-lead / np.maximum(deviation, 1e-12))
+    return Beliefs(mean, agreement, doubt)
+
+
+def hold_back(
+    counts: FloatArray, loss: Loss, in_hand: int | None, generator: np.random.Generator
+) -> Seen:
+    """Hold votes back in turn; or draw a fixed number to keep in hand, and hold back the others.
+
+    Items without enough votes have no cases.
+    """
+    if in_hand is None:
+        return leave_out(counts, loss.n_held_back)
+    rows = np.flatnonzero(counts.sum(axis=1) >= in_hand + loss.n_held_back)
+    n_draws = DRAWS if in_hand else 1
+    drawn = [draw_votes(counts[rows], (in_hand,), generator)[in_hand] for _ in range(n_draws)]
+    hand = np.concatenate(drawn)
+    item = np.tile(rows, n_draws)
+    weight = np.full(len(item), 1.0 / n_draws)
+    return Seen(item, weight, hand, counts[item] - hand)
+
+
+def crowd_cases(
+    law: CrowdLaw,
+    prediction: FloatArray,
+    counts: FloatArray,
+    loss: Loss,
+    in_hand: int | None,
+    generator: np.random.Generator,
+) -> Cases:
+    """Return items with votes held back, as a law sees them; items may lack votes, and cases."""
+    seen = hold_back(counts, loss, in_hand, generator)
+    return evaluate_cases(partial(believe, law), loss, prediction, seen, len(counts))
+
+
+# --- one table: the items that certify are those that are treated ---
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What was learned from the votes of some items: predictions for all, and a law.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (n, K)
+        Predictions for all items. Those of the items that were learned from are out of fold.
+    law : CrowdLaw
+        The law of the crowd around these predictions.
+    """
+
+    prediction: FloatArray
+    law: CrowdLaw
+
+
+@dataclass(frozen=True, eq=False)
+class TableRule:
+    """Two rules for one table, and what they decide: see `two_rules`.
+
+    Attributes
+    ----------
+    fits : tuple of two Fitted
+        What each rule predicts with.
+    learned_from : tuple of two arrays of rows
+        The items that each fit has learned from.
+    rule : ndarray of n ints
+        Which rule treats each item, 0 or 1.
+    thresholds : ndarray of shape (2, R)
+        Largest risk that is accepted, for each rule and error.
+    cases : tuple of two Cases
+        The items that certified each rule, numbered as in the table.
+    fitted : tuple of two Cases
+        The items that chose the thresholds to test.
+    """
+
+    fits: tuple[Fitted, Fitted]
+    learned_from: tuple[IntArray, IntArray]
+    rule: IntArray
+    thresholds: FloatArray
+    cases: tuple[Cases, Cases]
+    fitted: tuple[Cases, Cases]
+
+    def beliefs(self, hand: FloatArray) -> Beliefs:
+        """Return what the rule of each item believes, given votes in hand, (n, K)."""
+        found = [np.empty(hand.shape), np.empty(len(hand)), np.empty(len(hand))]
+        for number, fit in enumerate(self.fits):
+            rows = np.flatnonzero(self.rule == number)
+            own = believe(fit.law, fit.prediction[rows], hand[rows])
+            for array, part in zip(found, (own.mean, own.agreement, own.doubt), strict=True):
+                array[rows] = part
+        return Beliefs(*found)
+
+    def accepted(self, risk: FloatArray, error: int = 0) -> BoolArray:
+        """Return which items are accepted, given their risks and the number of the error."""
+        return np.asarray(risk <= self.thresholds[self.rule, error])
+
+
+def two_rules(
+    fit: Callable[[IntArray], Fitted],
+    counts: FloatArray,
+    claim: Claim,
+    generator: np.random.Generator,
+    *,
+    halves: bool = False,
+    units: IntArray | None = None,
+) -> TableRule:
+    """Certify two rules for one table, so that each item is treated by one that has not seen it.
+
+    Two random quarters a1, a2: the fit to a1 certifies and treats everything outside a1; the fit to
+    a2 certifies outside a2, and treats a1. Each has half of δ, so that both hold together. This is
+    exact for items from one population. With ``halves``, the fit to one half certifies and treats
+    the other, which is also exact for the items of this very table.
+
+    Parameters
+    ----------
+    fit : callable
+        Takes rows of the table, and learns from the votes of no others.
+    counts : ndarray of shape (n, K)
+        Votes; rows may be zero.
+    claim : Claim
+        Loss, errors and confidence.
+    generator : Generator
+        Randomness of the quarters.
+    halves : bool
+        Whether to learn from one half, and swap, as a model of texts needs.
+    units : ndarray of n ints, optional
+        Cluster of each item; clusters are not divided.
+    """
+    n_items = len(counts)
+    unit = np.arange(n_items) if units is None else units
+    order = generator.permutation(int(unit.max(initial=-1)) + 1)
+    part = 2 if halves else 4
+    ends = [len(order) // part, 2 * (len(order) // part)]
+    if halves:
+        ends[1] = len(order)
+    first = np.flatnonzero(np.isin(unit, order[: ends[0]]))
+    second = np.flatnonzero(np.isin(unit, order[ends[0] : ends[1]]))
+    everything = np.arange(n_items)
+    rule = np.zeros(n_items, dtype=np.int64)
+    rule[first] = 1
+    fits, thresholds, cases, fitted = [], [], [], []
+    for rows in (first, second):
+        made = fit(rows)
+        found = crowd_cases(made.law, made.prediction, counts, claim.loss, None, generator)
+        own = found.take(rows)
+        others = np.setdiff1d(everything, rows)
+        clusters = None if units is None else np.unique(unit[others], return_inverse=True)[1]
+        rest = found.take(others)
+        fits.append(made)
+        fitted.append(own)
+        cases.append(rest)
+        thresholds.append(
+            certify(rest, own, claim.loss, claim.errors, claim.delta / 2.0, clusters=clusters)
+        )
+    return TableRule(
+        (fits[0], fits[1]),
+        (first, second),
+        rule,
+        np.array(thresholds),
+        (cases[0], cases[1]),
+        (fitted[0], fitted[1]),
+    )
+
+
+def hold_back_one(counts: FloatArray, generator: np.random.Generator) -> IntArray:
+    """Draw one vote of each item as the proof; return its class, (n,), −1 without votes."""
+    uniform = generator.random(len(counts))
+    voted = np.flatnonzero(counts.sum(axis=1) > 0)
+    found = np.full(len(counts), -1)
+    found[voted] = draw_one(counts[voted], uniform[voted])
+    return found

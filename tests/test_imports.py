@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -123,6 +125,29 @@ def test_every_public_name_can_be_had() -> None:
     assert all(getattr(cs, name) is not None for name in cs.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         cs.nonsense  # noqa: B018
+
+
+#: modules that users see: as attributes of credalset, or by name in the documentation
+PUBLIC_MODULES = [
+    *("calibration", "crowd", "datasets", "evaluation", "io.dask", "labels", "metrics"),
+    *("plotting", "predictors", "reporting", "scores", "sets", "simplex", "testing", "votes"),
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_modules_show_public_names_only(name: str) -> None:
+    """No imports of their own, such as ``np``, and no modules behind them."""
+    optional = {"io.dask": "dask", "plotting": "matplotlib"}
+    if name in optional:
+        pytest.importorskip(optional[name])
+    module = import_module(f"credalset.{name}")
+    assert dir(module) == sorted(module.__all__)
+    assert not [each for each in dir(module) if isinstance(getattr(module, each), ModuleType)]
+
+
+def test_all_public_modules_are_listed() -> None:
+    modules = {name for name in cs.__all__ if isinstance(getattr(cs, name), ModuleType)}
+    assert modules - {"distributed"} <= set(PUBLIC_MODULES)
 
 
 # --- direction ---

@@ -188,6 +188,13 @@ def find_rows(wanted: Any, items: Names | None, name: str = "items") -> IntArray
 # --- votes ---
 
 
+class VoteTable(Named):
+    """Base class of counts of votes with names, such as ``Annotations``."""
+
+    counts: AnyArray
+    scale: tuple[float, ...] | None
+
+
 @dataclass(frozen=True, eq=False)
 class Labels(Named):
     """Label distributions of the n items of a batch over its K classes, and the votes behind them.
@@ -276,22 +283,39 @@ def read_votes(votes: Any, name: str = "votes") -> Labels:
         return votes
     items = item_names(votes, name)
     classes = class_names(votes, name)
-    scale = getattr(votes, "scale", None) if isinstance(votes, Named) else None
-    is_distribution = isinstance(votes, Named) and not getattr(votes, "has_counts", True)
-    raw = votes
-    if isinstance(votes, Named):
-        raw = getattr(votes, "distributions" if is_distribution else "counts", votes)
-    matrix = as_matrix(raw, name)
-    empty = np.isnan(matrix).all(axis=1) | (matrix == 0).all(axis=1)
+    if isinstance(votes, VoteTable):
+        return shares_of(votes.counts, name, items, classes, votes.scale)
+    matrix = as_matrix(votes, name)
+    known = matrix[~_without_votes(matrix)]
+    if (known == np.floor(known)).all():
+        return shares_of(matrix, name, items, classes)
     distributions = np.full(matrix.shape, np.nan)
-    known = matrix[~empty] if empty.any() else matrix
-    if is_distribution or not (known == np.floor(known)).all():
-        distributions[~empty] = as_distributions(known, name, or_counts=True)
-        return Labels(distributions, None, items, classes, scale)
+    distributions[~_without_votes(matrix)] = as_distributions(known, name, or_counts=True)
+    return Labels(distributions, None, items, classes)
+
+
+def shares_of(
+    matrix: AnyArray,
+    name: str,
+    items: Names | None = None,
+    classes: Names | None = None,
+    scale: tuple[float, ...] | None = None,
+) -> Labels:
+    """Return the labels of a matrix of whole numbers."""
+    empty = _without_votes(matrix)
+    if not empty.any():
+        counts = as_counts(matrix, name)
+        return Labels(counts / counts.sum(axis=1, keepdims=True), counts, items, classes, scale)
     counts = np.zeros(matrix.shape)
-    counts[~empty] = as_counts(known, name)
-    distributions[~empty] = counts[~empty] / counts[~empty].sum(axis=1, keepdims=True)
+    counts[~empty] = as_counts(matrix[~empty], name)
+    with np.errstate(invalid="ignore"):
+        distributions = counts / counts.sum(axis=1, keepdims=True)  # NaN without votes
     return Labels(distributions, counts, items, classes, scale)
+
+
+def _without_votes(matrix: AnyArray) -> AnyArray:
+    """Tell which rows hold zeros, or NaN, only."""
+    return np.isnan(matrix).all(axis=1) | (matrix == 0).all(axis=1)
 
 
 def _names_of_last_axis(values: Any, name: str) -> Names | None:

@@ -152,7 +152,9 @@ class Rows(list[dict[str, Any]]):
 
 
 def _cell(value: Any) -> str:
-    return repr(value) if hasattr(value, "low") else number_text(value, decimals=3, significant=2)
+    if isinstance(value, Estimate):
+        return repr(value)
+    return number_text(value, decimals=3, significant=2)
 
 
 class Estimate(float):

@@ -471,7 +471,7 @@ class ConformalCredalClassifier(
             known = predict_for(score, estimator, take(X, calib), labels.classes)
             new = predict_for(score, estimator, take(X, test), labels.classes)
             made = calibrate(self._calibration_items(score, known, labels[calib], None, None))
-            inputs = made._inputs(new, new.values, None, None)
+            inputs = made._inputs([new], None, None)
             tested = TestedItems.of(made, inputs, labels[test])
             table.extend_as(name, evaluate_tested(tested, alpha))
         return table
@@ -529,6 +529,12 @@ class ConformalCredalClassifier(
                 return str(name)
         return None
 
+    @property
+    def feature_names(self) -> tuple[Any, ...] | None:
+        """Names of the features that ``predict_set`` takes, if they are known."""
+        known = getattr(self, "feature_names_in_", None)
+        return None if known is None else as_names(known)
+
     def _read(
         self, X: Any, *, votes: Any = None, groups: Any = None, weights: Any = None
     ) -> Inputs:
@@ -536,9 +542,7 @@ class ConformalCredalClassifier(
         if votes is not None:
             raise ValueError("votes was given, but the sets of a classifier do not use votes.")
         batches = self._predict(X)
-        if isinstance(calibration, CrossCalibration):
-            return calibration._cross_inputs(batches, groups, weights)
-        return calibration._inputs(batches[0], batches[0].values, groups, weights)
+        return calibration._inputs(batches, groups, weights)
 
     def _used(self) -> dict[str, set[str]]:
         trained = getattr(self, "items_", None) or ()

@@ -47,6 +47,11 @@ __all__ = [
     "majority_labels",
 ]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 Target = Literal["annotator", "majority"] | float
 TIE = 1e-9  # tolerance in comparisons with the wanted share
 

@@ -41,6 +41,11 @@ __all__ = [
     "soft_log_loss",
 ]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 SMALLEST_PROBABILITY = float(
     np.finfo(np.float64).eps
 )  # smaller ones are clipped, as in scikit-learn's log_loss

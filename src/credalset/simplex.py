@@ -12,6 +12,13 @@ from credalset._validation import as_distributions, as_finite, as_generator, as_
 MAX_GRID_POINTS = 20_000_000
 
 
+__all__ = ["entropy", "grid", "grid_size", "sample_uniform"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 def grid_size(n_classes: int, resolution: float) -> int:
     """Return the number of points of `grid`: C(n + K − 1, K − 1) with n = 1 / resolution.
 

@@ -22,6 +22,13 @@ from credalset.sets import CredalSet
 from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 
+__all__ = ["Report", "check_score"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 TOLERANCE = 1e-6  # of answers
 #: quantiles of the scores of uniform points: thresholds of small, medium and large sets
 QUANTILES = (0.02, 0.2, 0.6)

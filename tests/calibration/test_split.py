@@ -158,7 +158,7 @@ def test_shapes_are_checked() -> None:
     calibration = cs.conformalize(np.full((9, 3), 1 / 3), np.eye(3)[[0, 1, 2] * 3])
     with pytest.raises(ValueError, match="predictions has 2 classes"):
         calibration.predict_set([[0.5, 0.5]], 0.2)
-    with pytest.raises(ValueError, match="votes has 3 rows"):
+    with pytest.raises(ValueError, match="votes must have one row for each item"):
         cs.conformalize(np.full((9, 3), 1 / 3), np.eye(3))
     with pytest.raises(ValueError, match="at least one item"):
         cs.conformalize(np.empty((0, 3)), np.empty((0, 3)))

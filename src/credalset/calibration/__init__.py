@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from credalset.calibration.base import Calibration as Calibration
-from credalset.calibration.conditional import Conditional as Conditional
-from credalset.calibration.cross import CrossCalibration as CrossCalibration
-from credalset.calibration.cross import cross_conformalize as cross_conformalize
-from credalset.calibration.epsilon import epsilon_from_counts as epsilon_from_counts
-from credalset.calibration.few_votes import FewVotes as FewVotes
-from credalset.calibration.levels import CoverageDistribution as CoverageDistribution
-from credalset.calibration.noise import BoundedNoise as BoundedNoise
-from credalset.calibration.noise import Guarantee as Guarantee
-from credalset.calibration.sampling import AnnotatorSampling as AnnotatorSampling
-from credalset.calibration.split import SplitCalibration as SplitCalibration
-from credalset.calibration.split import conformalize as conformalize
-from credalset.calibration.stream import Stream as Stream
-from credalset.calibration.stream import StreamStep as StreamStep
-from credalset.calibration.unbiased import UnbiasedVotes as UnbiasedVotes
+from credalset.calibration.base import Calibration
+from credalset.calibration.conditional import Conditional
+from credalset.calibration.cross import CrossCalibration, cross_conformalize
+from credalset.calibration.epsilon import epsilon_from_counts
+from credalset.calibration.few_votes import FewVotes
+from credalset.calibration.levels import CoverageDistribution
+from credalset.calibration.noise import BoundedNoise, Guarantee
+from credalset.calibration.sampling import AnnotatorSampling
+from credalset.calibration.split import SplitCalibration, conformalize
+from credalset.calibration.stream import Stream, StreamStep
+from credalset.calibration.unbiased import UnbiasedVotes
+
+__all__ = [
+    "AnnotatorSampling",
+    "BoundedNoise",
+    "Calibration",
+    "Conditional",
+    "CoverageDistribution",
+    "CrossCalibration",
+    "FewVotes",
+    "Guarantee",
+    "SplitCalibration",
+    "Stream",
+    "StreamStep",
+    "UnbiasedVotes",
+    "conformalize",
+    "cross_conformalize",
+    "epsilon_from_counts",
+]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -94,6 +94,16 @@ class Predictor(Saved, ABC):
     def calibration(self) -> Calibration:
         """The calibration that gives the guarantee."""
 
+    @property
+    def feature_names(self) -> Names | None:
+        """Names of the features that `predict_set` takes; None without features or names."""
+        return None
+
+    @property
+    def text_name(self) -> str | None:
+        """Name of the column of texts that `predict_set` takes; None without texts or name."""
+        return None
+
     @abstractmethod
     def _read(
         self, inputs: Any, *, votes: Any = None, groups: Any = None, weights: Any = None
@@ -335,6 +345,11 @@ class ScoreCalibration(Calibration):
         return frozenset(found)
 
     @property
+    def _n_models(self) -> int:
+        """Number of models whose predictions one set takes."""
+        return 1
+
+    @property
     def noise(self) -> Noise:
         """The noise model: how votes relate to the distribution that is covered."""
         return self.fitted.noise
@@ -372,11 +387,17 @@ class ScoreCalibration(Calibration):
         return batch.with_values(valid)
 
     def _read_inputs(self, predictions: Any, votes: Any, groups: Any, weights: Any) -> Inputs:
-        batch = self._read_predictions(predictions)
-        return self._inputs(batch, batch.values, groups, weights)
+        return self._inputs([self._read_predictions(predictions)], groups, weights)
 
-    def _inputs(self, batch: Batch, prediction: Prediction, groups: Any, weights: Any) -> Inputs:
-        """Read groups and weights of items whose predictions are valid."""
+    def _inputs(self, batches: Sequence[Batch], groups: Any, weights: Any) -> Inputs:
+        """Return the inputs of items whose predictions are valid: one batch for each model."""
+        (batch,) = batches
+        return self._with_groups(batch, batch.values, groups, weights)
+
+    def _with_groups(
+        self, batch: Batch, prediction: Prediction, groups: Any, weights: Any
+    ) -> Inputs:
+        """Read the groups and weights of items."""
         groups = batch.per_item(groups, "groups")
         weights = batch.per_item(weights, "weights")
         codes, keys, columns = self.fitted.read_new(self.score, prediction, groups, weights)

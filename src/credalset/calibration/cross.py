@@ -103,6 +103,11 @@ class CrossCalibration(ScoreCalibration):
         return int(self.folds.max()) + 1
 
     @property
+    def _n_models(self) -> int:
+        """Number of models whose predictions one set takes: one per fold."""
+        return self.n_folds
+
+    @property
     def guarantee(self) -> Guarantee:
         """What predicted sets contain, for which items, and under which assumptions."""
         return replace(self.fitted.guarantee, rate="about 1 - 2 alpha (guaranteed_coverage)")
@@ -213,10 +218,10 @@ class CrossCalibration(ScoreCalibration):
                 f"block per fold's model, but has {len(blocks)} blocks, or blocks of different "
                 "lengths."
             )
-        return self._cross_inputs(batches, groups, weights)
+        return self._inputs(batches, groups, weights)
 
-    def _cross_inputs(self, batches: Sequence[Batch], groups: Any, weights: Any) -> CrossInputs:
-        """Return the inputs of valid predictions of each fold's model."""
+    def _inputs(self, batches: Sequence[Batch], groups: Any, weights: Any) -> CrossInputs:
+        """Return the inputs of items whose predictions are valid: one batch for each fold."""
         first = batches[0]
         models = [first.values]
         for batch in batches[1:]:
@@ -227,7 +232,8 @@ class CrossCalibration(ScoreCalibration):
                 )
             rows = match_names(batch.items, first.items, "items", "predictions", "the first fold")
             models.append(batch.values if rows is None else batch.values[rows])
-        plain = self._inputs(first, self.score.common_center(models), groups, weights)
+        center = self.score.common_center(models)
+        plain = self._with_groups(first, center, groups, weights)
         return CrossInputs(
             plain.batch,
             plain.prediction,

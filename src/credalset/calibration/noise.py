@@ -135,6 +135,11 @@ class Fit(ABC):
     ) -> FloatArray:
         """Return the threshold of each new item at miscoverage rate α, (N,); it may be +inf."""
 
+    @property
+    def has_features(self) -> bool:
+        """Whether thresholds depend on features of the items."""
+        return False
+
 
 class Noise:
     """The relation of votes to the distribution that is covered.
@@ -263,6 +268,11 @@ class Quantile(Fit):
             or not np.isfinite(self.features).all()
         ):
             raise ValueError("features must hold one row of finite numbers per calibration item.")
+
+    @property
+    def has_features(self) -> bool:
+        """Whether thresholds depend on features of the items."""
+        return self.features is not None
 
     def threshold(
         self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN

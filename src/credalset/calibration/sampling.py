@@ -191,6 +191,11 @@ class SampledQuantile(Fit):
         check_choice(self.region, "region", REGIONS)
         self._quantile(0)  # validates weights and features
 
+    @property
+    def has_features(self) -> bool:
+        """Whether thresholds depend on features of the items."""
+        return self.features is not None
+
     def threshold(
         self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN
     ) -> FloatArray:

@@ -182,9 +182,7 @@ class Thresholds:
                 "fits, codes and groups must agree: one fit per group, and at least one item of "
                 "each."
             )
-        is_even = all(getattr(fit, "features", None) is not None for fit in self.fits) == (
-            self.features is not None
-        )
+        is_even = all(fit.has_features == (self.features is not None) for fit in self.fits)
         if not is_even or (self.groups is not None and self.features is not None):
             raise ValueError("features must be those of the fits, without groups.")
 

@@ -9,3 +9,7 @@ from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior
 
 __all__ = ["CrowdCalibration", "DirichletCrowd", "Posterior", "VotingPolicy"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

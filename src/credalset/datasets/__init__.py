@@ -29,3 +29,7 @@ __all__ = [
     "make_messages",
     "make_synthetic",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

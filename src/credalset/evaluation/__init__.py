@@ -15,3 +15,7 @@ __all__ = [
     "slice_coverage",
     "worst_slice",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -37,6 +37,11 @@ from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
 __all__ = ["Summary", "connect", "local_cluster", "score_parquet"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 PLAN, MANIFEST, MODEL, RECORDS = "_plan.json", "_manifest.json", "_calibration", "_parts"
 TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
 RETRIES = 3

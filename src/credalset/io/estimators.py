@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection._search import BaseSearchCV
 
+from credalset.calibration.base import ScoreCalibration
 from credalset.exceptions import FileFormatError, MissingExtraError, need
 from credalset.io.folders import check_array, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
@@ -186,13 +187,11 @@ def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
     calibration: Any = state.get("calibration_")
     if calibration is not None:
         own = np.asarray(state.get("classes_", ())).tolist()
-        is_same = hasattr(calibration, "predict_set") and len(own) == getattr(
-            calibration, "n_classes", None
-        )
-        is_same = is_same and calibration.classes in (None, tuple(own))
-        is_same = is_same and getattr(calibration, "n_folds", None) in (
-            None,
-            len(state.get("estimators_", ())),
+        require(isinstance(calibration, ScoreCalibration), "holds a calibration that is none.")
+        is_same = (
+            len(own) == calibration.n_classes
+            and calibration.classes in (None, tuple(own))
+            and calibration._n_models == max(len(state.get("estimators_", ())), 1)
         )
         require(
             is_same,

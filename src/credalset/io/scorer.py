@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._display import join_names, plural
 from credalset._validation import as_probability
-from credalset.calibration.base import as_level
+from credalset.calibration.base import Predictor, as_level
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.items import (
     Records,
@@ -44,9 +44,8 @@ def selector(model: Any, columns: Sequence[str] | None = None) -> Select:
     if model.reads == "texts":
         name = columns[0] if columns else model.text_name
         return lambda schema, taken: select_texts(schema, taken, name)
-    known = getattr(model, "feature_names_in_", None)
-    if columns is None and known is not None:
-        columns = [str(name) for name in known]
+    if columns is None and model.feature_names is not None:
+        columns = [str(name) for name in model.feature_names]
     return lambda schema, taken: select_features(schema, taken, columns)
 
 
@@ -126,7 +125,7 @@ class Scorer:
         need("pyarrow", "cs.Scorer")
         if isinstance(self.model, str | Path):
             object.__setattr__(self, "model", Path(self.model))
-        elif not hasattr(self.model, "predict_set"):
+        elif not isinstance(self.model, Predictor):
             raise TypeError(
                 "model must be a calibration, a calibrated classifier or a path, but is "
                 f"{self.model!r}."
@@ -136,8 +135,7 @@ class Scorer:
         for name in ("keep", "trusted", "columns"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
-        is_path = isinstance(self.model, Path)
-        if self.logits and not is_path and self.model.reads != "predictions":
+        if self.logits and isinstance(self.model, Predictor) and self.model.reads != "predictions":
             raise ValueError(
                 "logits is for predictions, but this model reads features or texts. Leave it out."
             )
@@ -281,7 +279,7 @@ class Scorer:
     def _input(self, records: Records, selection: Selection) -> Any:
         """Read predictions, features or texts."""
         values = records.read(selection)
-        if getattr(self._model, "feature_names_in_", None) is not None:
+        if self._model.feature_names is not None:
             pandas = need("pandas", "A model of named features")
             return pandas.DataFrame(values, columns=list(selection.columns))
         return softmax(values, axis=1) if self.logits else values

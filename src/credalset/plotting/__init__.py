@@ -27,3 +27,7 @@ __all__ = [
     "violins",
     "voting",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

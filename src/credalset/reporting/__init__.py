@@ -5,3 +5,7 @@ from __future__ import annotations
 from credalset.reporting.compose import Report, report
 
 __all__ = ["Report", "report"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

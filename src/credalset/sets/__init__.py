@@ -17,3 +17,7 @@ __all__ = [
     "Uncertainty",
     "Volume",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -6,3 +6,7 @@ from credalset.votes.agreement import Agreement
 from credalset.votes.annotations import Annotations, refuse_shared
 
 __all__ = ["Agreement", "Annotations", "refuse_shared"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

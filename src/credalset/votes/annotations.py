@@ -9,9 +9,8 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from credalset._batch import Names, class_names, find_rows, item_names, take_names
+from credalset._batch import Names, VoteTable, class_names, find_rows, item_names, take_names
 from credalset._display import join_names, plural
-from credalset._predictions import Named
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, as_names, check_choice, unmasked
 from credalset.exceptions import need
@@ -29,7 +28,7 @@ from credalset.votes.tables import long_table, melt, records_table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations(Named):
+class Annotations(VoteTable):
     r"""Votes of annotators on n items over K classes.
 
     With $c_{ik}$ votes for class k on item i, the recorded label distribution of the item is the

@@ -16,3 +16,7 @@ from credalset.predictors.torch.intervals import IntervalNetwork
 from credalset.predictors.torch.networks import FirstOrderNetwork, SecondOrderNetwork
 
 __all__ = ["FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

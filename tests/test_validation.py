@@ -34,7 +34,7 @@ GOOD = np.full((4, 3), 1 / 3)
     ],
 )
 def test_bad_predictions(prediction: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"^prediction "):
+    with pytest.raises(error, match=r"^predictions "):
         cs.conformalize(prediction, GOOD)  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ def test_bad_predictions(prediction: object, error: type[Exception]) -> None:
     ],
 )
 def test_bad_labels(labels: object) -> None:
-    with pytest.raises(ValueError, match=r"^labels "):
+    with pytest.raises(ValueError, match=r"^votes "):
         cs.conformalize(GOOD, labels)
 
 
@@ -111,7 +111,7 @@ def test_bad_score_parameters(argument: str, make: Callable[[], object]) -> None
 
 
 def test_probabilities_where_concentrations_are_needed() -> None:
-    with pytest.raises(ValueError, match=r"^prediction .*first-order score"):
+    with pytest.raises(ValueError, match=r"^predictions .*first-order score"):
         cs.conformalize(GOOD, GOOD, score="so")
 
 
@@ -148,13 +148,15 @@ def test_what_holds_no_numbers_is_refused_by_name(kind: str) -> None:
     value, error = NO_NUMBERS[kind]
     calibration, sets = cs.conformalize(GOOD, GOOD), TotalVariation().region(GOOD, 0.2)
     calls = {
-        "prediction": [
+        "predictions": [
             lambda: cs.conformalize(value, GOOD),  # type: ignore[arg-type]
             lambda: calibration.predict_set(value, 0.5),
+        ],
+        "prediction": [
             lambda: RelativeLikelihood().region(value, 0.5),
             lambda: TotalVariation()(value, GOOD),
         ],
-        "labels": [lambda: cs.conformalize(GOOD, value)],
+        "votes": [lambda: cs.conformalize(GOOD, value)],
         "distribution": [lambda: sets.contains(value), lambda: TotalVariation()(GOOD, value)],
         "utility": [
             lambda: sets.upper_expectation(value),

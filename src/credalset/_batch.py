@@ -536,10 +536,10 @@ class Batch(Named):
     def _refuse_empty(self, found: Labels, name: str) -> None:
         empty = np.flatnonzero(~found.has_votes)
         if len(empty):
-            known = empty if self.items is None else take_names(self.items, empty)
+            known = take_names(self.items, empty) or tuple(empty.tolist())
             raise ValueError(
                 f"{name} has no votes on {plural(len(empty), 'item')} of {self.name} (first: "
-                f"{join_names(known or (), 3)}), which have no label distribution. Leave such "
+                f"{join_names(known, 3)}), which have no label distribution. Leave such "
                 "items out."
             )
 

@@ -451,19 +451,19 @@ class Batch(Named):
 
         A series is matched by its index, the columns of a frame by their names.
         """
+        array = as_numbers(values, name)
         own = _names_of_last_axis(values, name)
         self._refuse_one_sided(own, "classes", name)
         columns = match_names(own, self.classes, "classes", name, self.name)
         if own is None:
             columns = self.order
-        array = as_numbers(values, name)
         if columns is not None and array.ndim and array.shape[-1] == self.n_classes:
             array = array[..., columns]
         return array
 
     def matrix(self, values: Any, name: str) -> FloatArray:
         """Return numbers of shape (N, K), or (K,) for all items, matched as votes are."""
-        if np.ndim(values) == 2:
+        if as_numbers(values, name).ndim == 2:
             values = self.per_item(values, name)
         return self.per_class(values, name)
 

@@ -135,7 +135,7 @@ def test_labels_of_every_kind() -> None:
     assert network.classes_.tolist() == names
     hard = np.array(names)[DATA.counts.argmax(axis=1)]
     assert (FirstOrderNetwork(**SMALL).fit(DATA.X, hard).predict(DATA.X) == hard).mean() > 0.8
-    with pytest.raises(ValueError, match=r"Y must have one row for each item of X \(300\), but has 10"):
+    with pytest.raises(ValueError, match=r"Y must have one row .* but has 10"):
         FirstOrderNetwork(**SMALL).fit(DATA.X, DATA.counts[:10])
     hidden = np.ma.masked_greater(DATA.X, 1.0)
     for call in (lambda: network.fit(hidden, DATA.counts), lambda: network.predict_proba(hidden)):

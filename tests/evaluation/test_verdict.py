@@ -16,7 +16,7 @@ import credalset as cs
 from credalset._batch import read_votes
 from credalset._display import proportion
 from credalset.evaluation.tested import TestedItems, items_used, read_tested
-from credalset.evaluation.verdict import Verdict, constant_width, percent
+from credalset.evaluation.verdict import ConstantPrediction, Verdict, percent
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:
@@ -160,7 +160,8 @@ def test_votes_cannot_test_a_guarantee_about_true_distributions() -> None:
     verdict = judge(calibration, hits(200, 0.97), 0.1)
     assert verdict.status == "not tested"
     assert "true" in verdict.untested
-    items = TestedItems.of_sets(read_votes(np.full((100, 2), 0.5)))
+    flat = np.full((100, 2), 0.5)
+    items = TestedItems.of_sets(cs.get_score("tv").region(flat, 0.1), read_votes(flat))
     assert items.judge(hits(100, 0.9), None, items.rows).status == "not tested"
 
 
@@ -198,15 +199,17 @@ def test_the_constant_prediction_is_the_mean_of_the_labels() -> None:
     y = np.random.default_rng(0).dirichlet([4.0, 3.0, 2.0], 400)
     scores = np.sort(0.5 * np.abs(y - y.mean(axis=0)).sum(axis=1))
     sets = cs.get_score("tv").region(y.mean(axis=0, keepdims=True), scores[360])
-    assert constant_width(cs.get_score("tv"), y, 0.1) == pytest.approx(sets.width()[0], abs=1e-9)
-    second = constant_width(cs.get_score("so"), y, 0.1)
+    assert ConstantPrediction.of(cs.get_score("tv"), y).width(0.1) == pytest.approx(
+        sets.width()[0], abs=1e-9
+    )
+    second = ConstantPrediction.of(cs.get_score("so"), y).width(0.1)
     exact = cs.get_score("so").region(
         [[4.0, 3.0, 2.0]], cs.get_score("so")(np.tile([4.0, 3.0, 2.0], (400, 1)), y).max()
     )
     assert 0 < second <= exact.width()[0]
-    assert constant_width(cs.get_score("tv"), y[:0], 0.1) is None
+    assert ConstantPrediction.of(cs.get_score("tv"), y[:0]) is None
     # Scales come with the predictions: there is no constant prediction.
-    assert constant_width(cs.scores.Normalized("tv", scale="predicted"), y, 0.1) is None
+    assert ConstantPrediction.of(cs.scores.Normalized("tv", scale="predicted"), y) is None
 
 
 # --- items that were used before ---

@@ -108,7 +108,13 @@ def slice_coverage(
     source b 0.5000 [0.0126, 0.9874] (n=2)
     """
     hits, columns = _check(covered, features)
-    bins = as_positive_int(n_bins, "n_bins")
+    return measure_slices(hits, columns, as_positive_int(n_bins, "n_bins"), level)
+
+
+def measure_slices(
+    hits: BoolArray, columns: Mapping[str, AnyArray], bins: int = 4, level: float = 0.95
+) -> list[Slice]:
+    """Return the coverage for every value of each feature, of items that are read."""
     return [
         Slice(name, value, proportion(int(hits[members].sum()), int(members.sum()), level), members)
         for name, column in columns.items()
@@ -163,6 +169,18 @@ def worst_slice(
     hits, columns = _check(covered, features)
     share = as_probability(min_share, "min_share")
     bins = as_positive_int(n_bins, "n_bins")
+    return find_worst(hits, columns, share, bins, random_state, level)
+
+
+def find_worst(
+    hits: BoolArray,
+    columns: Mapping[str, AnyArray],
+    share: float = 0.1,
+    bins: int = 8,
+    random_state: RandomState = 0,
+    level: float = 0.95,
+) -> WorstSlice | None:
+    """Return the slice with the worst coverage, among items that are read."""
     half = as_generator(random_state).permutation(len(hits)) < (len(hits) + 1) // 2
     found = [
         (name, value, members)

@@ -11,7 +11,7 @@ from credalset import metrics
 from credalset._batch import name_array
 from credalset._display import Rows, number_text, proportion, table_text
 from credalset.evaluation.tested import AtLevel, TestedItems, read_tested
-from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width
+from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict
 
 Row = dict[str, Any]
 MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
@@ -237,10 +237,8 @@ def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tupl
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
     constant = None
-    # A constant prediction of a crowd would have to use the votes in hand too.
-    is_comparable = tested.calibration is None or "constant" in tested.calibration.supports
-    if alpha is not None and is_comparable:
-        constant = constant_width(sets.score, tested.distributions, alpha)
+    if alpha is not None and tested.constant is not None:
+        constant = tested.constant.width(alpha)
     of_sets: dict[str, Any] = {
         "constant_width": constant,
         "n_classes": sets.n_classes,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
 from credalset._batch import Labels
 from credalset._display import proportion
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import Calibration, Inputs, Predictor, as_level
 from credalset.calibration.levels import CoverageDistribution
-from credalset.evaluation.verdict import LEVEL, WIDEST_BAND, Verdict
+from credalset.evaluation.verdict import LEVEL, WIDEST_BAND, ConstantPrediction, Verdict
+from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.membership import contains_rows
 from credalset.votes import refuse_shared
 
 
@@ -36,6 +36,10 @@ class TestedItems:
 
     Attributes
     ----------
+    score : Score
+        The score of the sets.
+    prediction : ndarray of shape (N, K) or PredictionBatch
+        Valid predictions, around which the score forms the sets.
     distributions : ndarray of shape (M, K)
         What the sets of the items with votes must cover.
     rows : ndarray of shape (M,)
@@ -52,6 +56,8 @@ class TestedItems:
         A sentence about items that cannot test the guarantee; empty if there are none.
     """
 
+    score: Score
+    prediction: Prediction
     distributions: FloatArray
     rows: AnyArray
     calibration: Calibration | None = None
@@ -68,16 +74,33 @@ class TestedItems:
         cls, source: Any, inputs: Inputs, labels: Labels, groups: Sequence[Any] | None = None
     ) -> TestedItems:
         """Return the items that test a calibration, or a classifier that has one."""
-        shares, left_out = source.calibration._tested(inputs, labels)
+        calibration = source.calibration
+        shares, left_out = calibration._tested(inputs, labels)
         rows = _with_votes(shares)
         used = items_used(source, inputs.batch.items)
-        return cls(shares[rows], rows, source.calibration, inputs, groups, used, left_out)
+        about = (calibration, inputs, groups, used, left_out)
+        return cls(calibration.score, inputs.prediction, shares[rows], rows, *about)
 
     @classmethod
-    def of_sets(cls, labels: Labels) -> TestedItems:
+    def of_sets(cls, sets: CredalSet, labels: Labels) -> TestedItems:
         """Return the items of sets without a calibration."""
         rows = _with_votes(labels.distributions)
-        return cls(labels.distributions[rows], rows)
+        return cls(sets.score, sets.prediction, labels.distributions[rows], rows)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Scores of what must be covered, (M,), which serve all levels."""
+        return self.score.evaluate_rows(self.prediction[self.rows], self.distributions)
+
+    @cached_property
+    def constant(self) -> ConstantPrediction | None:
+        """A constant prediction for the same labels; None where it says nothing.
+
+        A constant prediction of a crowd would have to use the votes in hand too.
+        """
+        if self.calibration is not None and "constant" not in self.calibration.supports:
+            return None
+        return ConstantPrediction.of(self.score, self.distributions)
 
     def predict(self, alpha: float) -> AtLevel:
         """Predict the sets of all items at a level, and compare them with the votes."""
@@ -87,11 +110,11 @@ class TestedItems:
         return self.compare(sets, float(alpha))
 
     def compare(self, sets: CredalSet, alpha: float | None) -> AtLevel:
-        """Compare sets of all items with the votes."""
-        covered = np.zeros(0, dtype=bool)
-        if len(self.rows):
-            covered = contains_rows(sets[self.rows], self.distributions)
-        return AtLevel(alpha, sets, covered)
+        """Compare sets of all items with the votes.
+
+        A set holds what scores at most its threshold.
+        """
+        return AtLevel(alpha, sets, self.scores <= sets.threshold[self.rows])
 
     def judge(
         self,

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from credalset._display import Estimate
-from credalset._typing import FloatArray
+from credalset._typing import FloatArray, Prediction
 from credalset.scores import Score
 
 Status = Literal["valid", "undercovers", "overcovers", "not tested"]
@@ -194,32 +194,54 @@ class Verdict:
         return f"{text} {self.width:.2f}{constant}."
 
 
-def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
-    """Return the width of the sets of a constant prediction that cover 1 − α of the labels.
-
-    The prediction is the mean of the labels (n, K).
+@dataclass(frozen=True, eq=False)
+class ConstantPrediction:
+    """The mean of some labels as the prediction for every item, calibrated on these labels.
 
     For a second-order score the constant is the Dirichlet with the mean and the summed variance of
-    the labels. The result is None for a score that takes predictions of another kind.
+    the labels.
+
+    Attributes
+    ----------
+    score : Score
+        The score.
+    prediction : array of shape (1, K)
+        The prediction, valid for the score.
+    scores : ndarray of shape (n,)
+        Scores of the labels.
 
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> constant_width(TotalVariation(), np.array([[0.8, 0.2], [0.4, 0.6]]), 0.1)
+    >>> ConstantPrediction.of(TotalVariation(), np.array([[0.8, 0.2], [0.4, 0.6]])).width(0.1)
     0.4
     """
-    # The predictions of some scores, such as those with a predicted scale, come with more.
-    takes_distributions = {"predict_proba", "predict_concentration"} & set(score.prediction_methods)
-    if not len(labels) or not takes_distributions:
-        return None
-    mean = labels.mean(axis=0, keepdims=True)
-    constant = mean / mean.sum() if score.order == "first" else _dirichlet(labels, mean)
-    prediction = score.check_prediction(constant)
-    # Row by row the same prediction: its scores are those of one row against all labels.
-    scores = score.evaluate_pairs(prediction, labels[None])[0]
-    threshold = np.quantile(scores, 1.0 - alpha, method="higher")
-    lower, upper = score._region(prediction, np.array([threshold])).envelope()
-    return round(0.5 * float((upper - lower).sum()), 12)
+
+    score: Score
+    prediction: Prediction
+    scores: FloatArray
+
+    @classmethod
+    def of(cls, score: Score, labels: FloatArray) -> ConstantPrediction | None:
+        """Return the constant for labels (n, K).
+
+        None without labels, or for a score that takes predictions of another kind.
+        """
+        # The predictions of some scores, such as those with a predicted scale, come with more.
+        known = {"predict_proba", "predict_concentration"}
+        if not len(labels) or not known & set(score.prediction_methods):
+            return None
+        mean = labels.mean(axis=0, keepdims=True)
+        constant = mean / mean.sum() if score.order == "first" else _dirichlet(labels, mean)
+        prediction = score.check_prediction(constant)
+        # Row by row the same prediction: its scores are those of one row against all labels.
+        return cls(score, prediction, score.evaluate_pairs(prediction, labels[None])[0])
+
+    def width(self, alpha: float) -> float:
+        """Return the width of the sets that cover 1 − α of the labels."""
+        threshold = np.quantile(self.scores, 1.0 - alpha, method="higher")
+        lower, upper = self.score._region(self.prediction, np.array([threshold])).envelope()
+        return round(0.5 * float((upper - lower).sum()), 12)
 
 
 def _dirichlet(labels: FloatArray, mean: FloatArray) -> FloatArray:

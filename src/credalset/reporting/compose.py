@@ -18,7 +18,7 @@ from credalset._validation import as_probability
 from credalset.acting.asking import asked_again
 from credalset.calibration.base import Calibration, Inputs, as_level
 from credalset.calibration.levels import exact_level
-from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
+from credalset.evaluation.slices import Slice, WorstSlice, find_worst, measure_slices
 from credalset.evaluation.table import assess
 from credalset.evaluation.tested import AtLevel, TestedItems, read_inputs
 from credalset.evaluation.verdict import Verdict
@@ -220,7 +220,7 @@ class PageSource:
     def test(self, source: Any, labels: Labels) -> TestedItems:
         """Return the items with votes."""
         if self.inputs is None:
-            return TestedItems.of_sets(labels)
+            return TestedItems.of_sets(self.sets, labels)
         return TestedItems.of(source, replace(self.inputs, batch=self.batch), labels)
 
     def other_levels(self) -> list[float]:
@@ -273,11 +273,11 @@ def _measure(
     covered[tested.rows] = own.covered
     features = {name: values[tested.rows] for name, values in items.features.items()}
     slices = [
-        part for part in slice_coverage(own.covered, features) if part.coverage.n >= FEWEST_IN_SLICE
+        part for part in measure_slices(own.covered, features) if part.coverage.n >= FEWEST_IN_SLICE
     ]
     worst = None
     if len(own.covered) >= FEWEST_FOR_SEARCH:
-        worst = worst_slice(own.covered, features, random_state=0)
+        worst = find_worst(own.covered, features)
     return Findings(
         verdict=assessed[alpha][1],
         covered=covered,

@@ -101,7 +101,7 @@ def read_items(
     if votes_in_hand is not None:
         shown = batch.votes(votes_in_hand, "votes_in_hand", partial=True)
     lower, upper = sets.envelope()
-    groups = batch.per_item(groups, "groups")
+    groups_of_items, grouped = _read_groups(batch, groups)
     labelled = _texts(range(len(sets)) if batch.items is None else batch.items, ITEM_LETTERS)
     classes = range(sets.n_classes) if batch.classes is None else batch.classes
     names = _texts(classes, CLASS_LETTERS)
@@ -116,7 +116,7 @@ def read_items(
         shown_votes=shown,
         texts=_column(batch, texts, "texts", TEXT_LETTERS),
         links=_links(batch, images),
-        groups=None if np.ndim(groups) == 2 else _column(batch, groups, "groups", GROUP_LETTERS),
+        groups=groups_of_items,
         features={},
         lower=lower,
         upper=upper,
@@ -124,8 +124,10 @@ def read_items(
         queue=queue,
     )
     known.features.update(_features(known, str(getattr(groups, "name", None) or "group")))
-    for name, values in _extra_features(groups, slices).items():
-        column = np.asarray(batch.column(values, f"slices[{name!r}]"))
+    extra = dict(grouped)
+    for name, values in ({} if slices is None else slices).items():
+        extra[name] = np.asarray(batch.column(values, f"slices[{name!r}]"))
+    for name, column in extra.items():
         known.features[shorten(text_of(name), CLASS_LETTERS)] = column
     return known
 
@@ -174,6 +176,19 @@ def _column(batch: Batch, values: Any, name: str, letters: int) -> list[str] | N
     return None if values is None else _texts(batch.column(values, name), letters)
 
 
+def _read_groups(batch: Batch, groups: Any) -> tuple[list[str] | None, dict[str, AnyArray]]:
+    """Return the group of each item as text, and columns of features if groups are a table."""
+    if np.ndim(groups) != 2:
+        return _column(batch, groups, "groups", GROUP_LETTERS), {}
+    names = getattr(groups, "columns", range(np.shape(groups)[1]))
+    table = np.asarray(batch.per_item(groups, "groups"))
+    columns: dict[str, AnyArray] = {}
+    for name, values in zip(names, table.T, strict=True):
+        is_mark = np.isin(values, (0, 1)).all()
+        columns[str(name)] = np.where(values == 1, "yes", "no") if is_mark else values
+    return None, columns
+
+
 def _links(batch: Batch, images: Any) -> list[str] | None:
     return None if images is None else [safe_link(one) for one in batch.column(images, "images")]
 
@@ -193,22 +208,6 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
         kind = "votes" if items.shown_votes is items.votes else "later votes"
         features[f"number of {kind}"] = totals.astype(np.int64)
     return features
-
-
-def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the features that were given: slices, and group columns of the calibration."""
-    if groups is None or np.ndim(groups) != 2:
-        return {} if slices is None else dict(slices)
-    table = np.asarray(groups)
-    columns = {
-        str(name): table[:, j]
-        for j, name in enumerate(getattr(groups, "columns", range(table.shape[1])))
-    }
-    marked = {
-        name: np.where(values == 1, "yes", "no") if np.isin(values, (0, 1)).all() else values
-        for name, values in columns.items()
-    }
-    return marked | ({} if slices is None else dict(slices))
 
 
 def text_of(value: Any) -> str:

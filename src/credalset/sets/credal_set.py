@@ -267,6 +267,12 @@ class CredalSet(Saved, Named):
             )
         if not np.isfinite(u).all():
             raise ValueError("utility contains NaN or infinity. Pass finite numbers.")
+        return self._support(u)
+
+    def _support(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the support of valid utilities (K,) or (N, K), in the order of the classes."""
+        n = len(self)
+        k = self.n_classes
         # In units of its size, a power of two: differences and squares stay within the range of
         # doubles.
         size = float(2.0 ** (np.frexp(np.abs(u).max(initial=0.0))[1] - 1.0))

@@ -66,14 +66,16 @@ def _survivors(sets: CredalSet, rule: str, matrix: FloatArray | None) -> BoolArr
         if matrix is None:
             return possible_modes(sets)
         candidates = _maximal(sets, matrix)  # the necessary condition leaves few cases
-        return best_somewhere(lambda rows, u: sets[rows].support(u), matrix, candidates, _tie(sets))
+        return best_somewhere(
+            lambda rows, u: sets[rows]._support(u), matrix, candidates, _tie(sets)
+        )
     if rule == "maximal":
         return _maximal(sets, matrix)
     if matrix is None:
         lower, upper = sets.envelope()
     else:
-        lower = np.column_stack([sets.lower_expectation(row) for row in matrix])
-        upper = np.column_stack([sets.upper_expectation(row) for row in matrix])
+        lower = np.column_stack([0.0 - sets._support(-row)[0] for row in matrix])
+        upper = np.column_stack([sets._support(row)[0] for row in matrix])
     tie = _tie(sets)
     if rule == "gamma-maximin":
         return np.asarray(lower >= lower.max(axis=1, keepdims=True) - tie)
@@ -118,7 +120,7 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
         sure = ~kept
     for a in np.flatnonzero((kept & ~sure).any(axis=0)):
         rows = np.flatnonzero(kept[:, a] & ~sure[:, a])
-        worth = sets[rows].support(matrix[a])[1] @ matrix.T
+        worth = sets[rows]._support(matrix[a])[1] @ matrix.T
         ahead = worth > worth[:, [a]]
         for b in np.flatnonzero(ahead.any(axis=0)):
             asked = rows[ahead[:, b] & kept[rows, a]]
@@ -130,5 +132,5 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
                     "pass a utility with fewer actions."
                 )
             if len(asked):
-                kept[asked, a] = sets[asked].upper_expectation(matrix[a] - matrix[b]) >= -tie
+                kept[asked, a] = sets[asked]._support(matrix[a] - matrix[b])[0] >= -tie
     return kept

@@ -97,7 +97,7 @@ def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]
 def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:
     """Return the members furthest in directions of the plane, (M, 3)."""
     direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return sets[row].support(direction @ CORNERS.T)[1]
+    return sets[row]._support(direction @ CORNERS.T)[1]
 
 
 def _open_chords(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.stats import entropy
 
 import credalset as cs
 from credalset.scores import IntervalPrediction, Intervals, TotalVariation
@@ -94,6 +95,20 @@ def test_entropies_and_modes_by_the_vertices(k: int, spread: float) -> None:
             )
             if abs(lead.fun) > 1e-7:
                 assert possible == (-lead.fun > 0)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 6])
+@pytest.mark.parametrize("threshold", [0.0, 1e-320, 1e-17, 1e-12])
+def test_entropies_of_tiny_sets_are_those_of_the_centre(k: int, threshold: float) -> None:
+    """Also where the rounding of predictions, here in single precision, exceeds the set."""
+    rng = np.random.default_rng(k)
+    centers = np.concatenate([rng.dirichlet(np.full(k, c), 200) for c in (0.05, 0.3, 3.0)])
+    expected = entropy(centers, axis=1)
+    for rounded in (centers, centers.astype(np.float32).astype(float)):
+        bounds = Intervals().region(rounded, threshold).entropy_bounds()
+        assert bounds.lower == pytest.approx(expected, abs=2e-6)
+        assert bounds.upper == pytest.approx(expected, abs=2e-6)
+        assert (bounds.lower <= bounds.upper).all()
 
 
 def test_brackets_of_ten_classes_are_narrow() -> None:

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.special import rel_entr
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import logsumexp, rel_entr
 from scipy.stats import entropy
 
 from credalset.scores import KullbackLeibler
@@ -112,3 +112,26 @@ def test_small_balls_are_ellipses() -> None:
         2.0 * np.pi * 2.0 * radius * np.sqrt(g.prod())
     )  # area πab of Σ x²/2g = r, over that of the triangle
     np.testing.assert_allclose(SCORE.region([g], radius).volume(), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("tiny", [1e-300, 1e-307, 1e-310, 5e-324])
+@pytest.mark.parametrize("utility", [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+def test_predictions_below_the_normal_range(tiny: float, utility: list[float]) -> None:
+    """Expectations against the dual, min η (r + log Σ g exp(u / η)), from logarithms."""
+    u = np.array(utility)
+    for g in ([0.7, 0.3, tiny], [1.0, tiny, tiny], [tiny, 1.0, tiny]):
+        logs = np.log(g)
+        for radius in (1e-3, 0.1, 10.0, 650.0, 740.0):
+            found = minimize_scalar(
+                lambda x, r=radius, b=logs: math.exp(x) * (r + logsumexp(u / math.exp(x) + b)),
+                bounds=(-12.0, 12.0),
+                method="bounded",
+                options={"xatol": 1e-10},
+            )
+            expected = min(float(found.fun), max(utility))
+            sets = SCORE.region([g], radius)
+            assert sets.upper_expectation(u)[0] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+            bounds = sets.entropy_bounds()
+            assert 0.0 <= bounds.lower[0] <= bounds.upper[0] <= math.log(3.0) + 1e-12
+            assert np.isfinite(sets.envelope()).all()
+            assert sets.decide().any()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
 
-from credalset.scores import Wasserstein
+from credalset.scores import InnerProduct, Wasserstein
 from credalset.scores.transport import entropy_of_blocks, flattest, gathered, largest_sums
 from credalset.scores.wasserstein import WassersteinBall
 from credalset.sets.box import majorization_bound
@@ -145,11 +147,22 @@ def test_smallest_entropy_is_that_of_the_best_corner(k: int, equal: bool) -> Non
     sets = balls(9, k, equal, seed=k)
     bounds = sets.entropies()
     for row in range(9):
-        least = entropy_of_valid(corners(sets, row)).min()
-        assert bounds.lower[row] <= least + 1e-9
-        assert bounds.lower[row] + bounds.lower_gap[row] >= least - 1e-9
-    if k == 2:
-        assert (bounds.lower_gap == 0).all()
+        found = corners(sets, row)
+        assert bounds.lower[row] == pytest.approx(entropy_of_valid(found).min(), abs=1e-11)
+        expected = np.unique(found.round(9), axis=0)
+        assert np.unique(sets.vertices(row).round(9), axis=0) == pytest.approx(expected, abs=1e-8)
+    assert (bounds.lower_gap == 0).all()
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_brackets_agree_with_the_listed_corners(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The method for more classes brackets the exact smallest entropy."""
+    sets = balls(300, k, equal=False)
+    exact = sets.entropies().lower
+    monkeypatch.setattr("credalset.scores.wasserstein.MAX_LISTED", 1)
+    bounds = sets.entropies()
+    assert (bounds.lower <= exact + 1e-11).all()
+    assert (bounds.lower + bounds.lower_gap >= exact - 1e-11).all()
 
 
 def test_brackets_of_ten_classes_are_narrow() -> None:
@@ -211,8 +224,58 @@ def test_areas_and_vertices_of_three_classes(equal: bool) -> None:
     for row in range(12):
         expected = np.unique(corners(sets, row).round(9), axis=0)
         assert sets.vertices(row).round(9) == pytest.approx(expected, abs=1e-8)
-    with pytest.raises(ValueError, match="at most 3 classes"):
-        balls(5, 4).vertices(0)
+    with pytest.raises(ValueError, match="at most 5 classes"):
+        balls(5, 6).vertices(0)
+
+
+def assert_honest(value: np.ndarray, error: np.ndarray, truth: np.ndarray) -> None:
+    """Errors of estimates have the size that their standard errors say."""
+    wrong = np.expm1(value - truth) / error
+    assert np.isfinite(error).all()
+    assert (error > 0).all()
+    assert np.abs(wrong).max() < 4.5
+    assert 0.75 < np.sqrt((wrong**2).mean()) < 1.3
+
+
+@pytest.mark.parametrize("k", [4, 5])
+def test_volumes_of_small_and_sharp_balls_are_those_of_their_corners(k: int) -> None:
+    """Qhull computes the volume of the convex hull of the corners, which are tested above."""
+    rng = np.random.default_rng(k)
+    sharp = np.concatenate([rng.dirichlet(np.full(k, c), 15) for c in (0.02, 0.1, 1.0)])
+    radius = rng.permutation(np.geomspace(3e-3, 0.5 * (k - 1), len(sharp)))
+    sets = WassersteinBall(sharp, radius, tuple(gaps_of(k, equal=False)))
+    value, error, method = sets.log_volume(np.random.default_rng(0), 256)
+    assert method == "estimate"
+    truth = []
+    for row in range(len(sharp)):
+        sums = np.cumsum(sets.vertices(row), axis=1)[:, :-1]
+        truth.append(np.log(ConvexHull(sums).volume * math.factorial(k - 1)))
+    assert_honest(value, error, np.array(truth))
+
+
+@pytest.mark.parametrize("k", [4, 10])
+def test_volumes_around_an_end_of_the_line_are_those_of_half_spaces(k: int) -> None:
+    """Around the first class the cost is the mean position, and the ball ⟨λ, x⟩ ≤ r."""
+    gaps = gaps_of(k, equal=False)
+    at = np.r_[0.0, np.cumsum(gaps)]
+    radius = np.geomspace(1e-6, 0.6 * at[-1], 60)
+    weights = (at[-1] - at) / (at[-1] - at).sum()
+    limit = (at[-1] - radius) / (at[-1] - at).sum()
+    halves = InnerProduct().region(np.tile(weights, (60, 1)), 1.0 - limit)
+    ends = np.tile(np.eye(k)[0], (60, 1))
+    value, error, _ = WassersteinBall(ends, radius, tuple(gaps)).log_volume(
+        np.random.default_rng(1), 256
+    )
+    assert_honest(value, error, np.log(np.asarray(halves.volume())))
+
+
+def test_volumes_that_draws_cannot_find_are_refused() -> None:
+    """Thirty classes at one end: the estimate has an infinite error instead of a wrong one."""
+    center = np.tile(np.eye(30)[0], (3, 1))
+    _, error, _ = WassersteinBall(center, np.full(3, 1e-3), (1.0,) * 29).log_volume(
+        np.random.default_rng(0), 16
+    )
+    assert np.isinf(error).all()
 
 
 @pytest.mark.parametrize(

@@ -233,8 +233,11 @@ class IntervalSet(Geometry):
             )
             found = entropy_of_valid(point)
             if self.n_classes <= MAX_LISTED:
-                corners, there = _corners(lower, upper)
-                least = found = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
+                corners, there = _corners(lower, upper, self.center[rows].sum(axis=1))
+                exact = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
+                # Where rounding hides every corner, the set is a point, and the bracket stays.
+                least = np.where(np.isfinite(exact), exact, least)
+                found = np.where(np.isfinite(exact), exact, found)
             else:
                 for start in (
                     upper,
@@ -244,7 +247,8 @@ class IntervalSet(Geometry):
                         point = box.support(lower, upper, start)[1]
                         found = np.minimum(found, entropy_of_valid(point))
                         start = np.log(np.maximum(point, 1e-300))
-            return least, found, entropy_of_valid(box.most_even(lower, upper))
+            most = entropy_of_valid(box.most_even(lower, upper))
+            return least, found, np.maximum(most, found)
 
         ends = self.envelope()
         least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
@@ -282,8 +286,7 @@ class IntervalSet(Geometry):
                 f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are "
                 f"{self.n_classes}. Use upper_expectation or sample."
             )
-        lower, upper = self[[i]].envelope()
-        found, there = _corners(lower, upper)
+        found, there = _corners(*self[[i]].envelope(), self.center[[i]].sum(axis=1))
         return np.unique(found[there[:, 0], 0].round(15), axis=0)
 
     def log_volume(
@@ -443,10 +446,13 @@ class Frame(NamedTuple):
         return x, self.total[0] - x.sum(axis=1)
 
 
-def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _corners(
+    lower: FloatArray, upper: FloatArray, total: FloatArray
+) -> tuple[FloatArray, BoolArray]:
     """Return all corners between envelopes (n, K), some twice, and which exist.
 
-    The shapes are (number, n, K) and (number, n).
+    The shapes are (number, n, K) and (number, n). The entries of members add up to ``total``, (n,),
+    one up to the rounding of the prediction, which may be larger than the set.
     """
     k = lower.shape[1]
     found = []
@@ -455,7 +461,7 @@ def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArra
         for ends in _subsets(k - 1) > 0:
             points = np.where(np.insert(ends, free, False), upper, lower)
             points[:, free] = 0.0
-            points[:, free] = 1.0 - points.sum(axis=1)
+            points[:, free] = total - points.sum(axis=1)
             inside = (points[:, free] >= lower[:, free] - 1e-15) & (
                 points[:, free] <= upper[:, free] + 1e-15
             )

@@ -208,59 +208,70 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
     Advantages lie in [−1, 0], zero for the best classes. The root in β is found by Newton's method
     between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic in β at first and
     linear in the end. The bracket: D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero
-    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
+    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd). Weights are computed
+    from logarithms, relative to the largest one: quotients with a tiny g overflow.
     """
     best = (advantage == 0) & (g > 0)
     top = np.where(best, g, 0.0).sum(axis=0)
     rest = np.where(best, 0.0, g).sum(axis=0)
     with np.errstate(all="ignore"):
-        limit = np.where(rest < 0.5, -np.log1p(-np.minimum(rest, 0.5)), -np.log(top))
+        logs = np.log(g)
+        log_top = np.log(top)
+        limit = np.where(rest < 0.5, -np.log1p(-np.minimum(rest, 0.5)), -log_top)
         mean = (g * advantage).sum(axis=0)
         ahead = advantage - mean
         variance = (g * ahead * ahead).sum(axis=0)
-        gauss = np.sqrt(2.0 * radius / variance)
+        gauss = np.minimum(np.sqrt(2.0 * radius / variance), 1e150)
         skew = (g * ahead * ahead * ahead).sum(axis=0) / variance
         full = radius >= limit * (1.0 - 1e-12)
         point = np.where(
-            full, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead)
+            full,
+            np.exp(np.where(best, logs - log_top, -np.inf)),
+            g * (1.0 + np.minimum(gauss, 1.0) * ahead),
         )
         rows = np.flatnonzero(~full & (radius >= SMALL_RADIUS))
         point[:, radius <= 0] = g[:, radius <= 0]
         goal = -np.log1p(-radius / limit)
         nearest = np.where(best | (g <= 0), 1.0, -advantage).min(axis=0)
-        level = np.maximum(np.log(rest / top / (limit - radius)), 0.0)
+        level = np.maximum(np.log(rest) - log_top - np.log(limit - radius), 0.0)
         high = np.maximum(level + np.log1p(level + 2.0 * np.log1p(level) + 1.0), 1.0) / nearest
         low = np.sqrt(8.0 * radius)
         start = gauss / (1.0 + np.maximum(gauss * skew / 3.0, -0.5))
+        start = np.where(np.isnan(start), low, start)  # where the moments vanish by rounding
         high = np.maximum(high, low)
         low, high, start = np.log(low), np.log(high), np.log(np.clip(start, low, high))
 
     def curve(
         x: FloatArray,
-        g: FloatArray,
+        logs: FloatArray,
         advantage: FloatArray,
-        top: FloatArray,
+        log_top: FloatArray,
         limit: FloatArray,
         goal: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         strength = np.exp(x)
-        weight = np.exp(strength * advantage)
-        weight *= g
+        weight = strength * advantage
+        weight += logs
+        shift = weight.max(axis=0)
+        weight -= shift
+        np.exp(weight, out=weight)
         total = weight.sum(axis=0)
+        log_total = np.log(total) + shift
         weight *= advantage
         mean = weight.sum(axis=0) / total
         weight *= advantage
         variance = weight.sum(axis=0) / total - mean * mean
-        value = strength * mean - np.log(total)
-        left = np.where(value < 0.5 * limit, limit - value, np.log(total / top) - strength * mean)
+        value = strength * mean - log_total
+        left = np.where(value < 0.5 * limit, limit - value, log_total - log_top - strength * mean)
         progress = np.where(value < 0.5 * limit, -np.log1p(-value / limit), -np.log(left / limit))
         return np.log(progress / goal), strength * strength * variance / (left * progress)
 
-    data = [array[..., rows] for array in (g, advantage, top, limit, goal)]
+    data = [array[..., rows] for array in (logs, advantage, log_top, limit, goal)]
     x = newton(
         curve, data, low[rows] - 1e-9, high[rows] + 1e-9, start[rows], np.full(len(rows), 1e-7)
     )
-    weight = data[0] * np.exp(np.exp(x) * data[1])
+    weight = np.exp(x) * data[1] + data[0]
+    weight = np.exp(weight - weight.max(axis=0, initial=-np.inf))
     point[:, rows] = weight / weight.sum(axis=0)
     return point
 

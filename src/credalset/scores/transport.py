@@ -5,12 +5,15 @@ Masses g have classes first, (K, n), for n balls with radii (n,).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
-from credalset._typing import FloatArray, IntArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.simplex import entropy_of_valid
 
 MAX_STEPS = 40  # of the interior-point method, which needs 15 to 25
@@ -230,6 +233,81 @@ def gathered(
     return np.where(unlimited, 0.0, least), np.minimum(
         entropy_of_valid(point.T), np.where(unlimited, 0.0, near[1])
     )
+
+
+def corners(
+    mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]
+) -> Iterator[tuple[FloatArray, BoolArray, BoolArray]]:
+    r"""Yield members (K, n) that include all corners of the balls, with masks (n,).
+
+    The first mask tells which of them are members, the second which of these are corners.
+
+    In cumulative sums, a corner that is not one of the simplex lies on the surface, where a block
+    of neighbouring sums shares a value t and every other sum is 0, 1 or equal to that of the centre
+    at its own or at a neighbour's place (`_patterns`). The cost is a convex, piecewise linear
+    function of t, so that t is found by division. Cut at the neighbouring sums, it is a member
+    whenever the line meets the ball.
+    """
+    k, n = mass.shape
+    sums = np.concatenate([np.zeros((1, n)), np.clip(np.cumsum(mass, axis=0), 0.0, 1.0)])
+    sums[-1] = 1.0
+    gap = np.array(gaps)[:, None]
+    for value in range(k):  # corners of the simplex
+        point = np.zeros_like(mass)
+        point[value] = 1.0
+        inside = transport_cost((point - mass).T, gap[:, 0]) <= radius
+        yield point, inside, inside
+    for sources, first, last in _patterns(k):
+        total = sums[list(sources)]  # 0, F_1, …, F_{K−1}, 1, not yet those of the block
+        fixed = np.r_[1:first, last + 1 : k]
+        left = radius - (gap[fixed - 1] * np.abs(total[fixed] - sums[fixed])).sum(axis=0)
+        least, most = np.full(n, -np.inf), np.full(n, np.inf)
+        for cut in range(first, last + 2):  # t lies above the sums before the cut, below the others
+            slope = gap[first - 1 : cut - 1].sum() - gap[cut - 1 : last].sum()
+            level = (gap[first - 1 : cut - 1] * sums[first:cut]).sum(axis=0)
+            level -= (gap[cut - 1 : last] * sums[cut : last + 1]).sum(axis=0)
+            if slope > 0:
+                most = np.minimum(most, (left + level) / slope)
+            elif slope < 0:
+                least = np.maximum(least, (left + level) / slope)
+            else:
+                most = np.where(left + level < 0, -np.inf, most)
+        before, after = total[first - 1], total[last + 1]
+        ordered = (np.diff(np.delete(total, np.s_[first : last + 1], axis=0), axis=0) >= 0).all(
+            axis=0
+        )
+        member = ordered & (least <= np.minimum(most, after)) & (most >= before)
+        for end in (least, most):
+            t = np.clip(end, before, after)
+            total[first : last + 1] = t
+            yield (
+                np.maximum(np.diff(total, axis=0), 0.0),
+                member,
+                member & (np.abs(t - end) < 1e-12),
+            )
+
+
+@lru_cache
+def _patterns(k: int) -> tuple[tuple[tuple[int, ...], int, int], ...]:
+    """List how sums of a corner repeat those of the centre, with one block left free.
+
+    Each pattern gives, for the sums 0, F_1, …, F_{K−1}, 1 of a corner, the position of the equal
+    sum of the centre, and the first and last sum of the free block.
+    """
+    found = []
+    for first, last in combinations_with_replacement(range(1, k), 2):
+        places = [range(k + 1) if not first <= j <= last else (0,) for j in range(1, k)]
+        for inner in product(*places):
+            sources = (0, *inner, k)
+            fixed = [j for j in range(k + 1) if not first <= j <= last]
+            ordered = all(sources[a] <= sources[b] for a, b in pairwise(fixed))
+            # Blocks of equal sums are anchored at the place of one of them, or at an end.
+            anchored = all(
+                s in (0, k) or (sources[s] == s and not first <= s <= last) for s in sources
+            )
+            if ordered and anchored:
+                found.append((sources, first, last))
+    return tuple(found)
 
 
 class _Groups(NamedTuple):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray
-from credalset.scores import transport
+from credalset.scores import transport, transport_volume
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.registry import register_score
@@ -25,8 +25,11 @@ from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.volume import edge_distance
+from credalset.simplex import entropy_of_valid
 
+DRAWS_PER_RAY = 4  # of a volume estimate; draws are cheaper than rays
 MIN_ROWS = 400  # of a block, because loops over classes cost the same for few regions
+MAX_LISTED = 5  # classes up to which all corners are listed
 MAX_GROUP_CLASSES = 24  # up to which the smallest entropy uses all groups of neighbouring classes
 
 
@@ -124,8 +127,8 @@ class WassersteinBall(Geometry):
     """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart.
 
     Envelopes, expectations and possible modes are exact, and so is the largest entropy up to
-    rounding. The smallest entropy is a bracket. Volumes are exact up to three classes; vertices are
-    listed up to three classes.
+    rounding. The smallest entropy is exact up to five classes, whose corners are listed, and a
+    bracket beyond. Volumes are exact up to three classes.
     """
 
     shape: ClassVar[str] = "Wasserstein ball"
@@ -194,6 +197,9 @@ class WassersteinBall(Geometry):
             mass = np.ascontiguousarray(self.center[rows].T)
             radius = self.radius[rows]
             most, reached = transport.flattest(mass, radius, np.array(self.gaps))
+            if len(mass) <= MAX_LISTED:
+                least = self._least_entropy(mass, radius)
+                return least, np.zeros(len(least)), most, np.maximum(most - reached, 0.0)
             envelope = self[rows].envelope()
             found = transport.entropy_toward_top(mass, radius, self.gaps)
             if len(mass) <= MAX_GROUP_CLASSES:
@@ -211,6 +217,14 @@ class WassersteinBall(Geometry):
             )
 
         return Entropies(*gather_blocks(one_block, *self._rows()))
+
+    def _least_entropy(self, mass: FloatArray, radius: FloatArray) -> FloatArray:
+        """Return the least entropy of all corners: entropy is concave."""
+        least = entropy_of_valid(mass, axis=0)
+        for point, member, _ in transport.corners(mass, radius, self.gaps):
+            entropy = entropy_of_valid(point, axis=0)
+            least = np.where(member, np.minimum(least, entropy), least)
+        return least
 
     def mode_radius(self) -> FloatArray:
         """Return distances, exact near the radius and otherwise on the same side of it.
@@ -240,37 +254,29 @@ class WassersteinBall(Geometry):
     def log_volume(
         self, generator: np.random.Generator, n_rays: int
     ) -> tuple[FloatArray, FloatArray, str]:
-        """Return the area of a polygon for three classes, which is exact."""
-        if self.n_classes != 3:
+        """Return the area of a polygon for three classes, which is exact, or an estimate."""
+        if self.n_classes == 2:
             return super().log_volume(generator, n_rays)
+        if self.n_classes > 3:
+            draws = DRAWS_PER_RAY * n_rays
+            found = transport_volume.log_volume(
+                self.center, self.radius, np.array(self.gaps), draws, generator
+            )
+            return *found, "estimate"
         with np.errstate(divide="ignore"):
             value = np.log(2.0 * _polygon_area(self.center, self.radius, self.gaps))
         return np.minimum(value, 0.0), np.zeros(len(self)), "exact"
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of region i, for two or three classes."""
-        if self.n_classes > 3:
+        """Return the corners of region i, for up to five classes."""
+        if self.n_classes > MAX_LISTED:
             raise ValueError(
-                "vertices of Wasserstein balls are listed for at most 3 classes, but there are "
-                f"{self.n_classes}. Use upper_expectation or sample."
+                f"vertices of Wasserstein balls are listed for at most {MAX_LISTED} classes, but "
+                f"there are {self.n_classes}. Use upper_expectation or sample."
             )
-        g = self.center[i]
-        r = float(self.radius[i])
-        k = self.n_classes
-        # Half-spaces c · λ ≤ d: the signs of F − G, and λ ≥ 0.
-        signs = np.array(list(product((-1.0, 1.0), repeat=k - 1)))
-        cumulative = np.tril(np.ones((k, k)))[:-1]
-        sides = np.vstack([(signs * self.gaps) @ cumulative, -np.eye(k)])
-        ends = np.r_[r + sides[: len(signs)] @ g, np.zeros(k)]
-        found = []
-        for chosen in combinations(range(len(sides)), k - 1):
-            system = np.vstack([sides[list(chosen)], np.ones(k)])
-            if abs(np.linalg.det(system)) > 1e-12:
-                found.append(np.linalg.solve(system, np.r_[ends[list(chosen)], 1.0]))
-        points = np.array(
-            [point for point in found if (sides @ point <= ends + 1e-12 * (1.0 + r)).all()]
-        )
-        return np.unique(np.maximum(points, 0.0).round(13), axis=0)
+        one = (self.center[[i]].T, self.radius[[i]], self.gaps)
+        found = [point[:, 0] for point, _, is_corner in transport.corners(*one) if is_corner[0]]
+        return np.unique(np.array(found or [self.center[i]]).round(13), axis=0)
 
 
 def _greatest_expectation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out", type=Path, default=Path("reproduction-results"), help="directory for results"
     )
     parser.add_argument("--seeds", type=int, help="number of seeds: 10, or 2 with --quick")
-    parser.add_argument("--jobs", type=int, default=1, help="processes to use")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes to use, by default all"
+    )
     parser.add_argument(
         "--data", type=Path, help="folder with third-party data; default CREDALSET_DATA"
     )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from credalset._typing import IntArray
 from credalset.datasets import ChaosNLI, load_chaosnli
 from credalset.datasets.published import FEATURES
 from reproduction.batch import Batch, by_seeds, fingerprint, plain_name
-from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
+from reproduction.published import INTRO_PAIRS, SHOWN_PAIRS
+from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of
 
 NAME = "chaosnli"
 
@@ -71,13 +74,33 @@ def load(features: str, data_dir: Path | None) -> ChaosNLI:
 
 
 def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
-    """Return the one split of a seed."""
+    """Return the split of a seed, and for the first seed one that has the paper's pairs to test."""
     options = batch.options
     data = load(options["features"], data_dir)
-    seed = options["seed"]
+    order = np.random.default_rng(options["seed"]).permutation(len(data))
+    tasks = [_split(batch, data, order)]
+    if options["seed"] == 0:
+        # The pairs that the paper shows are tested in a split of their own, which is not measured.
+        found = {uid: row for row, uid in enumerate(data.uid.tolist())}
+        pairs = [uid for uid in (*INTRO_PAIRS, *SHOWN_PAIRS) if uid in found]
+        rows = np.array([found[uid] for uid in pairs], dtype=np.int64)
+        first = np.concatenate([rows, order[~np.isin(order, rows)]])
+        tasks.append(
+            replace(
+                _split(batch, data, first),
+                shown=tuple(range(len(pairs))),
+                names=tuple(pairs),
+                measured=False,
+            )
+        )
+    return tasks
+
+
+def _split(batch: Batch, data: ChaosNLI, order: IntArray) -> Task:
+    """Split the pairs in the given order: the first to test, the next to calibrate."""
+    options = batch.options
     X = data.features
     assert X is not None
-    order = np.random.default_rng(seed).permutation(len(data))
     test, calibration, rest = np.split(
         order, np.cumsum([options["n_test"], options["n_calibration"]])
     )
@@ -85,9 +108,6 @@ def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
     mean = X[train].mean(axis=0)
     spread = X[train].std(axis=0)
     parts = parts_of(
-        (X - mean) / np.where(spread > 0, spread, 1.0),
-        data.distributions,
-        (train, calibration, test),
+        (X - mean) / np.where(spread > 0, spread, 1.0), data.counts, (train, calibration, test)
     )
-    shown = shown_items(parts[2].labels, 0.9) if seed == 0 else ()
-    return [Task(batch.head(3, 100, len(train)), *parts, shown)]
+    return Task(batch.head(3, 100, len(train)), *parts)

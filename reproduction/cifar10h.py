@@ -67,6 +67,6 @@ def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
     sizes = batch.options["prefit_split" if is_prefit else "learner_split"]
     order = np.random.default_rng(seed).permutation(len(data))[: sum(sizes)]
     inputs = data.probabilities if is_prefit else data.logits
-    parts = parts_of(inputs, data.distributions, np.split(order, np.cumsum(sizes)[:2]))
+    parts = parts_of(inputs, data.counts, np.split(order, np.cumsum(sizes)[:2]))
     shown = tuple(range(min(SHOWN, sizes[2]))) if is_prefit and seed == 0 else ()
     return [Task(batch.head(10, 51, sizes[0]), *parts, shown)]

@@ -1,201 +1,312 @@
-"""Pictures of the results, drawn by `credalset.plotting` (extra ``plot``)."""
+"""Every figure of the paper, in its order: ``python -m reproduction figures``.
+
+The figures are drawn from the results that the experiments left in the output folder, in the style
+of the paper (its colours and marks) or in that of this library, as PDF, SVG and PNG.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from credalset._files import write_file
-from credalset.datasets.published import NLI_CLASSES
-from credalset.plotting import ternary_grid, uncertainty_map, violins
+from credalset.datasets import ChaosNLI
+from credalset.plotting import style, ternary, ternary_grid, uncertainty_map, violins
+from credalset.scores import TotalVariation
 from credalset.sets.credal_set import CredalSet
-from reproduction.batch import Row, features_of, pick, plain_name
-from reproduction.measure import FIRST_ORDER, score_named
+from reproduction.batch import Row, features_of, pick
+from reproduction.measure import score_named
+from reproduction.published import INTRO_PAIRS, SHOWN_PAIRS
 
+STYLES = ("paper", "house")
+FORMATS = ("pdf", "svg", "png")
 DPI = 110
-#: names of the scores that are shown one by one; normalised ones only appear among others
-TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "Density"}
+#: the scores of the paper, in its order
+TITLES = {"tv": "TV", "kl": "KL", "ws": "WS", "inner": "Inner", "so": "SO"}
+#: the paper's colours and marks: green sets, orange squares, red squares for votes
+PAPER: Mapping[str, Any] = {
+    "GREEN": "#39AC73",
+    "DARK_GREEN": "#39AC73",
+    "ORANGE": "#FF9900",
+    "TRUTH": style.TRUTH | {"color": "#FF9900"},
+    "VOTES": style.VOTES | {"color": "#FF0000", "marker": "s", "markersize": 5.0},
+}
 
 
-def draw(
-    name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool
-) -> list[Path]:
-    """Draw the figures of an experiment as PNGs; raises `MissingExtraError` without matplotlib.
+@dataclass(frozen=True)
+class Results:
+    """What the experiments left: rows and examples by experiment, and the sentence pairs."""
 
-    ``quick`` leaves out what takes longest to draw, the sets of second-order predictions.
-    """
+    rows: Mapping[str, Sequence[Row]]
+    examples: Mapping[str, Sequence[Row]]
+    pairs: ChaosNLI | None = None
+
+
+def draw_all(results: Results, folder: Path, look: str) -> tuple[list[str], list[str]]:
+    """Draw what can be drawn; return the names of the figures, and of those that lack results."""
     from matplotlib import use
 
     use("Agg")
-    drawn = []
-    shown = [row for row in examples if not quick or row["score"] in FIRST_ORDER]
-    for stem, figure in FIGURES[name](rows, shown):
-        path = folder / f"{name}-{stem}.png"
-        write_file(path, _png(figure))
-        drawn.append(path)
-    return drawn
+    drawn, missing = [], []
+    with _in_style(look):
+        for number, (name, (experiment, draw)) in enumerate(FIGURES.items(), start=1):
+            if experiment and not results.rows.get(experiment):
+                missing.append(f"{name} (run the experiment {experiment} first)")
+                continue
+            figure = draw(results)
+            stem = f"{number:02}-{name}"
+            for form in FORMATS:
+                write_file(folder / f"{stem}.{form}", _file(figure, form))
+            drawn.append(stem)
+    if drawn:
+        write_file(folder / "contact-sheet.png", _contact_sheet(folder, drawn))
+    return drawn, missing
 
 
-def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
-    shown = [row for row in pick(rows, alpha=0.1) if row["score"] in TITLES]
-    first = pick(shown, part="first-order")
-    figures = [
-        ("coverage", _violins_by_class(first, "coverage")),
-        ("coverage-true", _violins_by_class(first, "coverage_true")),
-        ("thresholds", _violins_by_class(first, "threshold")),
-        ("volumes", _violins_by_class(first, "volume")),
-    ]
-    exact = pick(shown, part="training-size", n_votes=0)
-    if exact:
-        title = f"{_level(exact)}, K = 3, labels without noise"
-        figures.append(
-            ("training-size", _one_violin(exact, "n_train", "threshold", "score", title))
-        )
-    votes, items = (sorted({row[name] for row in examples}) for name in ("n_votes", "item"))
-    if items:  # one instance, more and more votes: the rows of the paper's figure
-        chosen = pick(examples, item=items[len(items) // 2])
-        figures.append(("sets", _triangles(chosen, "n_votes", [f"m = {m}" for m in votes])))
-    return figures
+@contextmanager
+def _in_style(look: str) -> Iterator[None]:
+    """Give marks and sets the colours of the paper for a while."""
+    before = {name: getattr(style, name) for name in PAPER}
+    try:
+        for name, value in PAPER.items() if look == "paper" else ():
+            setattr(style, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(style, name, value)
 
 
-def _chaosnli(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
-    figures = []
-    for features in dict.fromkeys(map(features_of, rows)):
-        own, shown = (
-            [row for row in some if features_of(row) == features] for some in (rows, examples)
-        )
-        stem = plain_name(features)
-        columns = ("coverage", "efficiency")
-        figures += [
-            (f"{stem}-{column}", _one_violin(own, "score", column, "alpha")) for column in columns
-        ]
-        if shown:
-            figures.append(
-                (
-                    f"{stem}-sets",
-                    _triangles(shown, "item", ["clear", "middling", "disputed"], NLI_CLASSES),
-                )
-            )
-    return figures
+# --- illustrations ---
 
 
-def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
-    figures = [("coverage", _one_violin(pick(rows, part="prefit"), "score", "coverage", "alpha"))]
-    groups = {name: pick(examples, score=name) for name in ("tv", "kl", "normalized-kl")}
-    if any(groups.values()):
-        figures.append(("maps", _maps({name: own for name, own in groups.items() if own})))
-    return figures
-
-
-def _violins_by_class(rows: Sequence[Row], column: str) -> Any:
-    """One panel per score: the number of classes across, the number of votes in colour."""
-    scores = list(dict.fromkeys(row["score"] for row in rows))
-    figure, panels = _panels(
-        -(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage")
-    )
-    for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
-        violins(
-            pick(rows, score=score), x="n_classes", y=column, hue="n_votes", legend=i == 1, ax=ax
-        )
-        ax.set_title(TITLES[score], fontsize=9)
-        if i < len(scores) - 2:
-            ax.set_xlabel("")
-    figure.suptitle(_level(rows), fontsize=9)
-    return figure
-
-
-def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str, title: str = "") -> Any:
-    figure, (ax,) = _panels(1, 1, 8.0, 2.8)
-    violins([{**row, "score": _title(row["score"])} for row in rows], x=x, y=y, hue=hue, ax=ax)
-    ax.set_title(title, fontsize=9)
-    if x == "n_train":
-        ax.set_xlabel("training items")
-    if x == "score":
-        ax.set_xticks(
-            ax.get_xticks(),
-            [label.get_text() for label in ax.get_xticklabels()],
-            rotation=20,
-            ha="right",
-        )
-    return figure
-
-
-def _maps(groups: dict[str, list[Row]]) -> Any:
-    figure, panels = _panels(1, len(groups), 9.6, 3.2)
-    for ax, (name, rows) in zip(panels, groups.items(), strict=True):
-        label = np.array([row["label"] for row in rows])
-        uncertainty_map(
-            _sets(rows, 0.1),
-            color=label.max(axis=1),
-            color_label="largest share of the votes",
+def credal_sets(results: Results) -> Any:
+    """A single distribution, partial knowledge, and complete ignorance."""
+    figure, axes = _panels(1, 3, 6.8, 2.1)
+    center = np.array([[0.25, 0.4, 0.35]])
+    titles = ("precise", "partial knowledge", "ignorance")
+    for ax, radius, title in zip(axes, (0.0, 0.15, np.inf), titles, strict=True):
+        ternary(
+            TotalVariation().region(center, radius),
+            prediction=radius == 0.0,
+            title=title,
+            legend=False,
             ax=ax,
         )
-        ax.set_title(f"{_title(name)}, {_level(rows)}", fontsize=9)
+    return figure
+
+
+def intro_pairs(results: Results) -> Any:
+    """Two pairs of sentences, their votes and their sets."""
+    rows = _of_pairs(results, INTRO_PAIRS)
+    shown = {"kl": [row for row in rows if row["score"] == "kl"]}
+    return _pairs_figure(results, shown, width=6.4)
+
+
+def three_pairs(results: Results) -> Any:
+    """Three pairs of sentences with five scores."""
+    rows = _of_pairs(results, SHOWN_PAIRS)
+    return _pairs_figure(results, {score: pick(rows, score=score) for score in TITLES}, width=9.4)
+
+
+def _of_pairs(results: Results, pairs: Sequence[str]) -> list[Row]:
+    rows = [row for row in results.examples["chaosnli"] if row["name"] in pairs]
+    features = features_of(rows[0])
+    own = [row for row in rows if features_of(row) == features]
+    return sorted(own, key=lambda row: pairs.index(row["name"]))
+
+
+def _pairs_figure(results: Results, shown: Mapping[str, Sequence[Row]], width: float) -> Any:
+    """Texts to the left, a column of triangles per score."""
+    first = next(iter(shown.values()))
+    text_width = 2.6
+    figure, axes = _panels(
+        len(first), 1 + len(shown), width, 1.65, ratios=[text_width, *[1.3] * len(shown)]
+    )
+    axes = axes.reshape(len(first), -1)
+    for line, row in zip(axes, first, strict=True):
+        line[0].axis("off")
+        line[0].text(
+            0.0, 0.5, _pair_text(results.pairs, row), va="center", fontsize=7, linespacing=1.25
+        )
+    for column, (score, rows) in enumerate(shown.items(), start=1):
+        sets = _sets(rows)
+        sizes = sets.efficiency()
+        for line, ax in enumerate(axes[:, column]):
+            _triangle(ax, sets[line], np.array(rows[line]["label"]), f"{sizes[line]:.2f}")
+            if line == 0:
+                ax.set_title(TITLES[score], fontsize=9)
+    names = "credal set (green), votes of 100 people (orange), prediction (black)"
+    corners = "corners: entailment (left), neutral (right), contradiction (top)"
+    figure.supxlabel(f"{_level(first)}; {names}; {corners}", fontsize=6.5)
+    return figure
+
+
+def _pair_text(pairs: ChaosNLI | None, row: Row) -> str:
+    label = ", ".join(f"{share:.2f}" for share in row["label"])
+    if pairs is None:
+        return f"{row['name']}\nTrue dist.: [{label}]"
+    place = pairs.uid.tolist().index(row["name"])
+    texts = {"Premise": pairs.premises[place], "Hypothesis": pairs.hypotheses[place]}
+    told = [fill(f"{name}: {' '.join(text.split())}", 46) for name, text in texts.items()]
+    return "\n".join([*told, f"True dist.: [{label}]"])
+
+
+def _triangle(ax: Any, one: CredalSet, truth: Any, below: str) -> None:
+    """One set with its marks, second-order predictions with their contours."""
+    from credalset.plotting import dirichlet_contours
+
+    ternary(one, truth=truth, prediction=one.score.order == "first", legend=False, ax=ax)
+    if one.score.order == "second":
+        dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
+    ax.text(0.5, -0.06, below, transform=ax.transAxes, ha="center", va="top", fontsize=8)
+
+
+def more_votes(results: Results) -> Any:
+    """The sets of one item as votes are added."""
+    examples = results.examples["synthetic"]
+    items = sorted({row["item"] for row in examples})
+    chosen = [row for row in pick(examples, item=items[len(items) // 2]) if row["score"] in TITLES]
+    columns = {
+        title: sorted(own, key=lambda row: row["n_votes"])
+        for score, title in TITLES.items()
+        if (own := pick(chosen, score=score))
+    }
+    first = next(iter(columns.values()))
+    axes = ternary_grid(
+        {title: _sets(rows) for title, rows in columns.items()},
+        truth=np.array([row["truth"] for row in first]),
+        votes=np.array([row["label"] for row in first]),
+        row_labels=[f"m = {row['n_votes']}" for row in first],
+    )
+    figure = axes[0, 0].get_figure()
+    figure.text(0.01, 0.015, _level(first), fontsize=9)
+    return figure
+
+
+# --- violins ---
+
+
+def chaosnli_violins(results: Results) -> Any:
+    """Coverage and efficiency of the five scores at every level."""
+    rows = [row for row in results.rows["chaosnli"] if row["score"] in TITLES]
+    features = features_of(rows[0])
+    own = _titled([row for row in rows if features_of(row) == features])
+    figure, axes = _panels(2, 1, 8.0, 2.5)
+    for ax, column in zip(axes, ("coverage", "efficiency"), strict=True):
+        violins(own, x="score", y=column, hue="alpha", legend=column == "coverage", ax=ax)
+        ax.set_xlabel("")
+    return figure
+
+
+def synthetic_tv(results: Results) -> Any:
+    """Coverage and quantile of TV by classes and votes."""
+    return _by_classes(results, ["tv"])
+
+
+def synthetic_all(results: Results) -> Any:
+    """Coverage and quantile of the four first-order scores."""
+    return _by_classes(results, ["tv", "kl", "ws", "inner"])
+
+
+def _by_classes(results: Results, scores: Sequence[str]) -> Any:
+    rows = pick(results.rows["synthetic"], part="first-order", alpha=0.1)
+    columns = {
+        "coverage": "coverage of the votes",
+        "coverage_true": "coverage of the truth",
+        "threshold": "quantile of the scores",
+    }
+    figure, axes = _panels(len(scores), 3, 11.0, 2.2)
+    axes = axes.reshape(len(scores), -1)
+    for line, score in zip(axes, scores, strict=True):
+        for ax, (column, title) in zip(line, columns.items(), strict=True):
+            violins(
+                pick(rows, score=score),
+                x="n_classes",
+                y=column,
+                hue="n_votes",
+                legend=column == "threshold" and score == scores[0],
+                ax=ax,
+            )
+            ax.set(xlabel="classes K", ylabel=f"{TITLES[score]}: {title}")
+            ax.yaxis.label.set_size(8)
+    return figure
+
+
+def three_classes(results: Results) -> Any:
+    """Coverage and efficiency of all five scores for K = 3, a row for each number of votes."""
+    rows = [
+        row
+        for row in pick(results.rows["synthetic"], n_classes=3)
+        if row["score"] in TITLES and row["part"] in ("first-order", "second-order")
+    ]
+    votes = sorted({row["n_votes"] for row in rows})
+    columns = {
+        "coverage": "coverage of the votes",
+        "coverage_true": "coverage of the truth",
+        "efficiency": "efficiency",
+    }
+    figure, axes = _panels(len(votes), 3, 11.0, 2.1)
+    for line, n_votes in zip(axes.reshape(len(votes), -1), votes, strict=True):
+        own = _titled(pick(rows, n_votes=n_votes))
+        for ax, (column, title) in zip(line, columns.items(), strict=True):
+            is_first = n_votes == votes[0] and column == "efficiency"
+            violins(own, x="score", y=column, hue="alpha", legend=is_first, ax=ax)
+            ax.set(xlabel="", ylabel=f"m = {n_votes}: {title}")
+            ax.yaxis.label.set_size(8)
+    return figure
+
+
+def training_size(results: Results) -> Any:
+    """Thresholds by number of training items, labels without noise."""
+    rows = pick(results.rows["synthetic"], part="training-size", n_votes=0, alpha=0.1)
+    own = _titled([row for row in rows if row["score"] in TITLES])
+    figure, (ax,) = _panels(1, 1, 8.0, 2.8)
+    violins(own, x="n_train", y="threshold", hue="score", ax=ax)
+    ax.set_xlabel("training items")
+    return figure
+
+
+def cifar10h_maps(results: Results) -> Any:
+    """Aleatoric against epistemic uncertainty of test images, as in the later version."""
+    examples = results.examples["cifar10h"]
+    groups = {name: pick(examples, score=name) for name in ("tv", "kl", "normalized-kl")}
+    shown = {name: rows for name, rows in groups.items() if rows}
+    figure, panels = _panels(1, len(shown), 9.6, 3.2)
+    for ax, (name, rows) in zip(panels, shown.items(), strict=True):
+        shares = np.array([row["label"] for row in rows]).max(axis=1)
+        uncertainty_map(
+            _sets(rows, 0.1), color=shares, color_label="largest share of the votes", ax=ax
+        )
+        plain = TITLES[name.removeprefix("normalized-")]
+        ax.set_title(f"{'normalised ' * (plain != TITLES.get(name))}{plain}", fontsize=9)
     for ax in panels[:-1]:  # the images are the same in all panels, and so are their colours
         for bar in [cloud.colorbar for cloud in ax.collections if cloud.colorbar is not None]:
             bar.remove()
     return figure
 
 
-def _triangles(
-    rows: Sequence[Row], down: str, labels: Sequence[str], classes: Sequence[str] | None = None
-) -> Any:
-    """One column per score, one line per value of ``down``."""
-    scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
-    # Items go from the surest annotators to the least sure.
-    place = (lambda r: -max(r["label"])) if down == "item" else (lambda r: r[down])
-    by_score = {score: sorted(pick(rows, score=score), key=place) for score in scores}
-    columns = {TITLES[score]: _sets(own, 0.0) for score, own in by_score.items()}
-    own = by_score[scores[0]]
-    label = np.array([row["label"] for row in own])
-    truth = None if own[0]["truth"] is None else np.array([row["truth"] for row in own])
-    axes = ternary_grid(columns, truth=truth, votes=label, row_labels=labels, classes=classes)
-    for panels, sets in zip(axes.T, columns.values(), strict=True):
-        _point_out_corners(panels, sets)
-    figure = axes[0, 0].get_figure()
-    figure.text(0.01, 0.015, _level(rows), fontsize=9)
-    return figure
+# --- shared ---
 
 
-def _point_out_corners(panels: Sequence[Any], sets: CredalSet) -> None:
-    """Say it where a set is so small around the corners that it cannot be seen."""
-    has_corner = np.any(
-        [sets.contains(np.tile(corner, (len(sets), 1))) for corner in np.eye(3)], axis=0
-    )
-    for ax, is_hidden in zip(panels, has_corner & (sets.efficiency() < 0.002), strict=True):
-        if is_hidden:
-            ax.text(
-                0.5,
-                0.42,
-                "corners\nonly",
-                transform=ax.transAxes,
-                ha="center",
-                va="center",
-                fontsize=7,
-            )
-
-
-def _title(score: str) -> str:
-    """Write the name of a score as all figures do.
-
-    Examples
-    --------
-    >>> _title("normalized-kl")
-    'normalised KL'
-    """
-    plain = score.removeprefix("normalized-")
-    return TITLES[plain] if plain == score else f"normalised {TITLES[plain]}"
+def _titled(rows: Sequence[Row]) -> list[Row]:
+    """Name the scores as the paper does, in its order."""
+    order = list(TITLES)
+    ranked = sorted(rows, key=lambda row: order.index(row["score"]))
+    return [{**row, "score": TITLES[row["score"]]} for row in ranked]
 
 
 def _level(rows: Sequence[Row]) -> str:
     return f"α = {rows[0]['alpha']:g}"
 
 
-def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
+def _sets(rows: Sequence[Row], offset: float = 0.0) -> CredalSet:
     """Build the sets again from stored predictions and thresholds."""
     score = score_named(rows[0]["score"], offset)
     prediction = np.array([row["prediction"] for row in rows])
@@ -203,19 +314,51 @@ def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
 
 
 def _panels(
-    n_rows: int, n_columns: int, width: float, height: float, share_y: bool = False
+    n_rows: int,
+    n_columns: int,
+    width: float,
+    height: float,
+    ratios: Sequence[float] | None = None,
 ) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * n_rows), layout="constrained")
-    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharey=share_y).ravel()
+    axes = figure.subplots(n_rows, n_columns, squeeze=False, width_ratios=ratios)
+    return figure, axes.ravel()
 
 
-def _png(figure: Any) -> bytes:
+def _file(figure: Any, form: str) -> bytes:
+    """Save a figure without dates, so that equal figures are equal files."""
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata[form])
     return buffer.getvalue()
 
 
-Draw = Callable[[Sequence[Row], Sequence[Row]], list[tuple[str, Any]]]
-FIGURES: dict[str, Draw] = {"synthetic": _synthetic, "chaosnli": _chaosnli, "cifar10h": _cifar10h}
+def _contact_sheet(folder: Path, stems: Sequence[str]) -> bytes:
+    """All figures on one page."""
+    from matplotlib.image import imread
+
+    figure, axes = _panels(-(-len(stems) // 2), 2, 14.0, 4.2)
+    for ax in axes:
+        ax.axis("off")
+    for ax, stem in zip(axes, stems, strict=False):
+        ax.imshow(imread(folder / f"{stem}.png"))
+        ax.set_title(stem, fontsize=9)
+    return _file(figure, "png")
+
+
+#: figures in the paper's order: the experiment that each needs, and the function that draws it; the
+#: last two belong to the later version and to the authors' code
+FIGURES: dict[str, tuple[str, Callable[[Results], Any]]] = {
+    "credal-sets": ("", credal_sets),
+    "chaosnli-two-pairs": ("chaosnli", intro_pairs),
+    "chaosnli-three-pairs": ("chaosnli", three_pairs),
+    "chaosnli-violins": ("chaosnli", chaosnli_violins),
+    "synthetic-tv": ("synthetic", synthetic_tv),
+    "synthetic-all-scores": ("synthetic", synthetic_all),
+    "synthetic-more-votes": ("synthetic", more_votes),
+    "synthetic-three-classes": ("synthetic", three_classes),
+    "cifar10h-maps": ("cifar10h", cifar10h_maps),
+    "synthetic-training-size": ("synthetic", training_size),
+}

@@ -153,7 +153,12 @@ def _uncertainty(sets: CredalSet) -> Row:
 
 
 def example_rows(
-    head: Row, calibrated: SplitCalibration, test: Part, alpha: float, items: Sequence[int]
+    head: Row,
+    calibrated: SplitCalibration,
+    test: Part,
+    alpha: float,
+    items: Sequence[int],
+    names: Sequence[str] = (),
 ) -> list[Row]:
     """Keep predictions and thresholds of a few test items, to draw their sets from later."""
     prediction = np.asarray(test.inputs)
@@ -162,10 +167,11 @@ def example_rows(
             **head,
             "alpha": alpha,
             "item": int(item),
+            "name": names[place] if names else str(item),
             "prediction": prediction[item].tolist(),
             "threshold": calibrated.threshold(alpha),
             "label": test.labels[item].tolist(),
             "truth": None if test.truth is None else test.truth[item].tolist(),
         }
-        for item in items
+        for place, item in enumerate(items)
     ]

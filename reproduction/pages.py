@@ -19,7 +19,7 @@ def synthetic_page(cells: Sequence[Row]) -> list[str]:
     first, size = (pick(cells, part=part, alpha=ALPHA) for part in ("first-order", "training-size"))
     others = [cell for cell in cells if cell["part"] not in ("first-order", "training-size")]
     by_votes = partial(pivot, first, "n_votes", down=["score", "n_classes"])
-    by_votes_second = partial(pivot, others, "n_votes", down=["score", "alpha"])
+    by_votes_second = partial(pivot, others, "n_votes", down=["part", "score", "alpha"])
     by_size = partial(pivot, size, "n_train", down=["score", "n_votes"])
     head = f"First order, α = {ALPHA:g}"
     head_size = f"Training-set size, K = 3, α = {ALPHA:g}"
@@ -98,7 +98,7 @@ def _efficiency_table(cells: Sequence[Row]) -> str:
     def text(cell: Row) -> str:
         return f"{text_of(cell['efficiency'])} / {paper[cell['score']].get(cell['n_votes'], '–')}"
 
-    return pivot(chosen, "n_votes", text, down=["score"])
+    return pivot(chosen, "n_votes", text, down=["score", "part"])
 
 
 def _size_table(cells: Sequence[Row]) -> str:
@@ -122,7 +122,9 @@ def _chaosnli_table(cells: Sequence[Row]) -> str:
         for score, paper in published.CHAOSNLI.items() if chosen else ():
             rows[score,][f"{name}, paper"] = paper[place]
         for cell in chosen:
-            rows[cell["score"],][f"{name}, {features_of(cell)}"] = plus_minus(cell, name)
+            learner = cell["part"].rsplit(" ", 1)[1]
+            label = cell["score"] + (", published labels" if learner.endswith("published") else "")
+            rows[label,][f"{name}, {features_of(cell)}"] = plus_minus(cell, name)
     return grid_table(["score"], rows)
 
 

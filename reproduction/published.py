@@ -19,3 +19,14 @@ SYNTHETIC_EFFICIENCY = {
 }
 #: threshold of total variation by number of training items, K = 3, α = 0.1, in one published run
 TV_THRESHOLD = {10: 0.671, 50: 0.349, 100: 0.172, 500: 0.048, 1000: 0.051}
+#: pairs of ChaosNLI that the paper shows, by uid: in its introduction, and with five scores
+INTRO_PAIRS = ("2965376213.jpg#3r1e", "134217n")
+SHOWN_PAIRS = ("7772052674.jpg#0r1n", "4816991572.jpg#3r1c", "5075833333.jpg#3r1c")
+#: efficiency of the sets of the latter at α = 0.2
+SHOWN_EFFICIENCY = {
+    "tv": ("0.24", "0.33", "0.31"),
+    "kl": ("0.18", "0.20", "0.27"),
+    "ws": ("0.28", "0.33", "0.26"),
+    "inner": ("0.36", "0.41", "0.34"),
+    "so": ("0.06", "0.47", "0.08"),
+}

@@ -20,9 +20,7 @@ from reproduction.store import Store
 
 Report = Callable[[Batch, bool], None]
 Finished = tuple[list[Batch], list[Outcome]]
-SEEDS_AT_ONCE = (
-    5  # few enough to lose little when killed, enough to keep the overhead of a batch small
-)
+SEEDS_AT_ONCE = 5  # so that twenty networks of the synthetic votes are trained in one stack
 
 
 def run_all(

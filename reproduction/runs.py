@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from credalset._typing import AnyArray, FloatArray
+from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.calibration import conformalize
 from credalset.exceptions import CredalSetWarning
 from reproduction.batch import Outcome, Row
@@ -29,13 +30,18 @@ QUICK = {"volume_sets": 10, "volume_rays": 32}
 
 @dataclass(frozen=True)
 class Task:
-    """One run: the data of its three parts, and which test items to keep for pictures."""
+    """One run: the data of its three parts, and which test items to keep for pictures.
+
+    A run that is not ``measured`` serves pictures only.
+    """
 
     head: Row
     train: Part
     calibration: Part
     test: Part
     shown: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()  # of the items that are shown
+    measured: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class Learner:
     network: str = ""  # none: the features are predictions already
     method: str = "predict_proba"
     scores: tuple[str, ...] = ALL_FIRST_ORDER
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 #: learners by the name of the part of an experiment that they make up
@@ -52,8 +59,12 @@ LEARNERS = {
     "prefit": Learner(),
     "first-order": Learner("FirstOrderNetwork"),
     "second-order": Learner("SecondOrderNetwork", "predict_concentration", SECOND_ORDER),
+    # labels as they are, not smoothed
+    "second-order-published": Learner(
+        "SecondOrderNetwork", "predict_concentration", SECOND_ORDER, (("smoothing", 0.0),)
+    ),
 }
-TRAINED = ("first-order", "second-order")
+TRAINED = ("first-order", "second-order", "second-order-published")
 
 
 def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> list[Outcome]:
@@ -91,9 +102,12 @@ def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> lis
     return outcomes
 
 
-def parts_of(inputs: Any, labels: FloatArray, rows: Iterable[AnyArray]) -> tuple[Part, Part, Part]:
-    """Return the training, calibration and test items by their rows."""
-    train, calibration, test = (Part(inputs[some], labels[some]) for some in rows)
+def parts_of(inputs: Any, counts: IntArray, rows: Iterable[AnyArray]) -> tuple[Part, Part, Part]:
+    """Return the training, calibration and test items by their rows; labels are shares of votes."""
+    labels = counts / counts.sum(axis=1, keepdims=True)
+    train, calibration, test = (
+        Part(inputs[some], labels[some], counts=counts[some]) for some in rows
+    )
     return train, calibration, test
 
 
@@ -107,16 +121,25 @@ def shown_items(labels: FloatArray, last: float) -> tuple[int, ...]:
 
 
 def _fit(learner: Learner, tasks: Sequence[Task], epochs: int) -> list[Any]:
+    """Train a network per task, those with equally many items in stacks."""
     if not learner.network:
         return [None] * len(tasks)
     from credalset import predictors
+    from reproduction.stacked import fit_together
 
     kind = getattr(predictors, learner.network)
-    networks = [kind(epochs=epochs, random_state=task.head["seed"]) for task in tasks]
-    return [
-        network.fit(task.train.inputs, task.train.labels)
-        for network, task in zip(networks, tasks, strict=True)
+    networks = [
+        kind(epochs=epochs, random_state=task.head["seed"], **dict(learner.options))
+        for task in tasks
     ]
+    stacks: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, task in enumerate(tasks):
+        stacks[len(task.train.labels), len(task.train.labels.T)].append(i)
+    for members in stacks.values():
+        parts = [tasks[i].train for i in members]
+        votes = [part.labels if part.counts is None else part.counts for part in parts]
+        fit_together([networks[i] for i in members], [part.inputs for part in parts], votes)
+    return networks
 
 
 def _measure_task(
@@ -139,8 +162,9 @@ def _measure_task(
             calibration.inputs, calibration.labels, score_named(name, options["offset"])
         )
         effort = {"max_sets": options["volume_sets"], "n_rays": options["volume_rays"]}
-        outcome.rows += measure(head, calibrated, test, options["alphas"], **effort)
+        if task.measured:
+            outcome.rows += measure(head, calibrated, test, options["alphas"], **effort)
         if task.shown:
             outcome.examples += example_rows(
-                head, calibrated, test, options["shown_alpha"], task.shown
+                head, calibrated, test, options["shown_alpha"], task.shown, task.names
             )

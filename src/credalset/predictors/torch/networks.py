@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from credalset._batch import Labels
 from credalset._typing import FloatArray
-from credalset._validation import as_finite, check_choice
+from credalset._validation import as_finite
 from credalset.predictors.torch.base import Network
-
-#: functions from an output to θ − 1 ≥ 0, for a Dirichlet concentration θ
-LINKS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "softplus": functional.softplus,
-    "exp": torch.exp,
-}
 
 
 class FirstOrderNetwork(Network):
@@ -160,9 +153,12 @@ class SecondOrderNetwork(Network):
     ((2, 3), True)
     """
 
-    link: str = "relu"
+    smoothing: float = 0.5
     label_clip: float = 1e-6
     output_l2: float = 1e-4
+
+    #: tells `ConformalCredalClassifier` that ``fit`` makes use of numbers of votes
+    learns_from_counts = True
 
     def predict_concentration(self, X: Any) -> FloatArray:
         """Predict Dirichlet concentrations θ ≥ 1.
@@ -177,7 +173,7 @@ class SecondOrderNetwork(Network):
         ndarray of shape (n, K)
             Predicted concentrations.
         """
-        return (1.0 + LINKS[self.link](self._outputs(X))).numpy()
+        return (1.0 + torch.relu(self._outputs(X))).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions, the means of the predicted Dirichlet densities.
@@ -197,28 +193,35 @@ class SecondOrderNetwork(Network):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_choice(self.link, "link", LINKS)
+        as_finite(self.smoothing, "smoothing", minimum=0.0)
         if not 0.0 < as_finite(self.label_clip, "label_clip") < 1.0:
             raise ValueError(
                 f"label_clip must lie strictly between 0 and 1, but is {self.label_clip!r}."
             )
         as_finite(self.output_l2, "output_l2", minimum=0.0)
 
+    def _targets(self, labels: Labels) -> FloatArray:
+        if labels.counts is None or self.smoothing == 0.0:
+            return labels.distributions
+        counts = labels.counts + self.smoothing
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        excess = LINKS[self.link](outputs)
+        excess = torch.relu(outputs)
         log_density = dirichlet_log_density(1.0 + excess, target.clamp(self.label_clip, 1.0).log())
-        return -log_density.mean() + 0.5 * self.output_l2 * excess.square().sum()
+        penalty = 0.5 * self.output_l2 * excess.square().sum(dim=(-2, -1))
+        return penalty - log_density.mean(dim=-1)
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    r"""Return the mean over a batch of $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$.
+    r"""Return the mean over the last axis but one, that of a batch, of $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$.
 
     Examples
     --------
     >>> cross_entropy(torch.zeros(1, 4), torch.full((1, 4), 0.25)).exp()
     tensor(4.)
     """
-    return -(target * torch.log_softmax(logits, dim=-1)).sum(dim=-1).mean()
+    return -(target * torch.log_softmax(logits, dim=-1)).sum(dim=-1).mean(dim=-1)
 
 
 def dirichlet_log_density(concentration: Tensor, log_point: Tensor) -> Tensor:

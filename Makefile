@@ -49,7 +49,7 @@ faults: $(VENV)/.ready-test ## Kill, forge, fill disks and lose workers at rando
 mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice
 	$(BIN)/python tools/mutants.py
 
-reproduce: $(VENV)/.ready-test ## Run the paper's experiments in full (hours; stop and continue at any time)
+reproduce: $(VENV)/.ready-test ## Run the paper's experiments in full (stop and continue at any time)
 	$(BIN)/python -m reproduction all
 
 reproduce-quick: $(VENV)/.ready-test ## Run the paper's experiments at tiny sizes

@@ -12,50 +12,85 @@ from pathlib import Path
 
 from credalset import __version__
 from credalset._display import progress
-from credalset.datasets import DataNotFoundError
+from credalset.datasets import DataNotFoundError, load_chaosnli
 from reproduction import NAMES, report
 from reproduction.batch import Batch
 from reproduction.runner import run_all
 from reproduction.store import Store
 
+MISSING = 3  # exit status when data are missing
+RESULTS = Path("reproduction-results")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run experiments and write their results; the same command continues where it was stopped."""
-    parser = argparse.ArgumentParser(prog="python -m reproduction", description=main.__doc__)
-    parser.add_argument("experiment", choices=[*NAMES, "all"])
-    parser.add_argument(
-        "--quick", action="store_true", help="tiny sizes, to check that everything works"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("reproduction-results"), help="directory for results"
-    )
-    parser.add_argument("--seeds", type=int, help="number of seeds: 10, or 2 with --quick")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes to use, by default all"
-    )
-    parser.add_argument(
-        "--data", type=Path, help="folder with third-party data; default CREDALSET_DATA"
-    )
-    options = parser.parse_args(arguments)
-    n_seeds = options.seeds or (2 if options.quick else 10)
+    options = _parser().parse_args(arguments)
     try:
-        for name in NAMES if options.experiment == "all" else [options.experiment]:
-            try:
-                reproduce(name, n_seeds, options.quick, options.out, options.jobs, options.data)
-            except DataNotFoundError as error:
-                print(f"{name} was skipped, its data are missing: {error}\n")
-                if options.experiment != "all":
-                    return 2
+        return int(options.run(options))
     except KeyboardInterrupt:
         print("\nstopped; run the same command again to continue", file=sys.stderr)
         return 130
-    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m reproduction", description=main.__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--out", type=Path, default=RESULTS, help="directory for results")
+    shared.add_argument(
+        "--data", type=Path, help="folder with third-party data; default CREDALSET_DATA"
+    )
+    shared.add_argument(
+        "--allow-missing", action="store_true", help="exit with 0 although data are missing"
+    )
+    for name in (*NAMES, "all"):
+        what = "all experiments and figures" if name == "all" else f"the experiment {name}"
+        one = commands.add_parser(name, parents=[shared], help=f"run {what}")
+        one.add_argument(
+            "--quick", action="store_true", help="tiny sizes, to check that everything works"
+        )
+        one.add_argument("--seeds", type=int, help="number of seeds: 10, or 2 with --quick")
+        one.add_argument(
+            "--jobs", type=int, default=os.cpu_count() or 1, help="processes; by default all cores"
+        )
+        one.set_defaults(run=_experiments, names=NAMES if name == "all" else (name,))
+    drawn = commands.add_parser(
+        "figures", parents=[shared], help="draw every figure of the paper from finished experiments"
+    )
+    drawn.add_argument("--style", choices=("paper", "house"), default="house")
+    drawn.set_defaults(run=_figures)
+    return parser
+
+
+def _experiments(options: argparse.Namespace) -> int:
+    n_seeds = options.seeds or (2 if options.quick else 10)
+    missing = []
+    for name in options.names:
+        try:
+            reproduce(name, n_seeds, options.quick, options.out, options.jobs, options.data)
+        except DataNotFoundError as error:
+            missing.append(f"{name} was skipped, its data are missing: {error}")
+    if len(options.names) > 1:
+        options.style = "house"
+        _figures(options)
+    return _report_missing(missing, options.allow_missing)
+
+
+def _report_missing(missing: Sequence[str], is_allowed: bool) -> int:
+    """Say what is missing, last so that it is seen, and return the exit status."""
+    if not missing:
+        return 0
+    print("\n".join(missing), file=sys.stderr)
+    if is_allowed:
+        return 0
+    print("Get the data, or pass --allow-missing to do without.", file=sys.stderr)
+    return MISSING
 
 
 def reproduce(
     name: str, n_seeds: int, quick: bool, out: Path, jobs: int = 1, data: Path | None = None
 ) -> None:
-    """Compute what is missing of an experiment, then write its tables and figures into ``out``."""
+    """Compute what is missing of an experiment, then write its tables into ``out``."""
     start = time.monotonic()
     experiment = import_module(f"reproduction.{name}")
     batches = experiment.batches(
@@ -76,6 +111,28 @@ def reproduce(
         run_all(batches, store, data, jobs=jobs, report=report_batch)
     report.write(name, store, batches, out, print)
     print(f"{name}: {time.monotonic() - start:.0f} s in this run; results are in {out}\n")
+
+
+def _figures(options: argparse.Namespace) -> int:
+    from reproduction.figures import Results, draw_all
+
+    stores = {name: Store(options.out / "batches" / name) for name in NAMES}
+    found = {name: store.everything() for name, store in stores.items()}
+    try:
+        pairs = load_chaosnli(None, options.data) if found["chaosnli"].rows else None
+    except DataNotFoundError:
+        pairs = None  # names of the pairs instead of their texts
+    results = Results(
+        {name: one.rows for name, one in found.items()},
+        {name: one.examples for name, one in found.items()},
+        pairs,
+    )
+    folder = options.out / "figures" / options.style
+    drawn, missing = draw_all(results, folder, options.style)
+    print(f"{len(drawn)} figures as PDF, SVG and PNG, and contact-sheet.png, are in {folder}")
+    return _report_missing(
+        [f"not drawn: {name}" for name in missing], getattr(options, "allow_missing", False)
+    )
 
 
 if __name__ == "__main__":

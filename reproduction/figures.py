@@ -23,13 +23,14 @@ from credalset.scores import TotalVariation
 from credalset.sets.credal_set import CredalSet
 from reproduction.batch import Row, features_of, pick
 from reproduction.measure import score_named
-from reproduction.published import INTRO_PAIRS, SHOWN_PAIRS
+from reproduction.published import INTRO_PAIRS, SHOWN_EFFICIENCY, SHOWN_PAIRS
 
 STYLES = ("paper", "house")
 FORMATS = ("pdf", "svg", "png")
 DPI = 110
 #: the scores of the paper, in its order
 TITLES = {"tv": "TV", "kl": "KL", "ws": "WS", "inner": "Inner", "so": "SO"}
+PARTS = ("first-order", "second-order")
 #: the paper's colours and marks: green sets, orange squares, red squares for votes
 PAPER: Mapping[str, Any] = {
     "GREEN": "#39AC73",
@@ -103,58 +104,67 @@ def credal_sets(results: Results) -> Any:
 
 
 def intro_pairs(results: Results) -> Any:
-    """Two pairs of sentences, their votes and their sets."""
-    rows = _of_pairs(results, INTRO_PAIRS)
-    shown = {"kl": [row for row in rows if row["score"] == "kl"]}
-    return _pairs_figure(results, shown, width=6.4)
-
-
-def three_pairs(results: Results) -> Any:
-    """Three pairs of sentences with five scores."""
-    rows = _of_pairs(results, SHOWN_PAIRS)
-    return _pairs_figure(results, {score: pick(rows, score=score) for score in TITLES}, width=9.4)
-
-
-def _of_pairs(results: Results, pairs: Sequence[str]) -> list[Row]:
-    rows = [row for row in results.examples["chaosnli"] if row["name"] in pairs]
-    features = features_of(rows[0])
-    own = [row for row in rows if features_of(row) == features]
-    return sorted(own, key=lambda row: pairs.index(row["name"]))
-
-
-def _pairs_figure(results: Results, shown: Mapping[str, Sequence[Row]], width: float) -> Any:
-    """Texts to the left, a column of triangles per score."""
-    first = next(iter(shown.values()))
-    text_width = 2.6
-    figure, axes = _panels(
-        len(first), 1 + len(shown), width, 1.65, ratios=[text_width, *[1.3] * len(shown)]
-    )
-    axes = axes.reshape(len(first), -1)
-    for line, row in zip(axes, first, strict=True):
-        line[0].axis("off")
-        line[0].text(
-            0.0, 0.5, _pair_text(results.pairs, row), va="center", fontsize=7, linespacing=1.25
-        )
-    for column, (score, rows) in enumerate(shown.items(), start=1):
-        sets = _sets(rows)
-        sizes = sets.efficiency()
-        for line, ax in enumerate(axes[:, column]):
-            _triangle(ax, sets[line], np.array(rows[line]["label"]), f"{sizes[line]:.2f}")
-            if line == 0:
-                ax.set_title(TITLES[score], fontsize=9)
-    names = "credal set (green), votes of 100 people (orange), prediction (black)"
-    corners = "corners: entailment (left), neutral (right), contradiction (top)"
-    figure.supxlabel(f"{_level(first)}; {names}; {corners}", fontsize=6.5)
+    """Two pairs of sentences beside each other, their votes and their sets."""
+    rows = pick(_of_pairs(results, INTRO_PAIRS), score="kl")
+    figure, axes = _panels(1, 4, 9.0, 1.9, ratios=[2.0, 1.3, 2.0, 1.3])
+    sets = _sets(rows)
+    for i, row in enumerate(rows):
+        _write_pair(axes[2 * i], results.pairs, row, width=34)
+        _triangle(axes[2 * i + 1], sets[i], np.array(row["label"]), "")
+    figure.supxlabel(f"KL, {_legend(rows)}", fontsize=6.5)
     return figure
 
 
-def _pair_text(pairs: ChaosNLI | None, row: Row) -> str:
+def three_pairs(results: Results) -> Any:
+    """Three pairs of sentences with five scores; below, our efficiency and the paper's."""
+    rows = _of_pairs(results, SHOWN_PAIRS)
+    figure, axes = _panels(3, 1 + len(TITLES), 9.4, 1.65, ratios=[2.6, *[1.3] * len(TITLES)])
+    lines = axes.reshape(3, -1)
+    for column, (score, title) in enumerate(TITLES.items(), start=1):
+        own = pick(rows, score=score)
+        sets = _sets(own)
+        sizes = sets.efficiency()
+        lines[0, column].set_title(title, fontsize=9)
+        for i, row in enumerate(own):
+            below = f"{sizes[i]:.2f} ({SHOWN_EFFICIENCY[score][i]})"
+            _triangle(lines[i, column], sets[i], np.array(row["label"]), below)
+            if column == 1:
+                _write_pair(lines[i, 0], results.pairs, row, width=46)
+    figure.supxlabel(f"{_legend(rows)}; efficiency (the paper's)", fontsize=6.5)
+    return figure
+
+
+def _of_pairs(results: Results, pairs: Sequence[str]) -> list[Row]:
+    rows = [row for row in _nli(results.examples["chaosnli"]) if row["name"] in pairs]
+    return sorted(rows, key=lambda row: pairs.index(row["name"]))
+
+
+def _nli(rows: Sequence[Row]) -> list[Row]:
+    """Return what comes from the paper's learners with one kind of features, the best if there."""
+    own = [row for row in rows if row["part"].endswith(PARTS)]
+    kinds = {features_of(row) for row in own}
+    features = "roberta" if "roberta" in kinds else min(kinds)
+    return [row for row in own if features_of(row) == features]
+
+
+def _legend(rows: Sequence[Row]) -> str:
+    marks = "credal set (green), votes of 100 people (orange), prediction (black or contours)"
+    corners = "corners: entailment (left), neutral (right), contradiction (top)"
+    return f"{_level(rows)}; {marks}; {corners}"
+
+
+def _write_pair(ax: Any, pairs: ChaosNLI | None, row: Row, width: int) -> None:
+    ax.axis("off")
+    ax.text(0.0, 0.5, _pair_text(pairs, row, width), va="center", fontsize=7, linespacing=1.25)
+
+
+def _pair_text(pairs: ChaosNLI | None, row: Row, width: int) -> str:
     label = ", ".join(f"{share:.2f}" for share in row["label"])
     if pairs is None:
         return f"{row['name']}\nTrue dist.: [{label}]"
     place = pairs.uid.tolist().index(row["name"])
     texts = {"Premise": pairs.premises[place], "Hypothesis": pairs.hypotheses[place]}
-    told = [fill(f"{name}: {' '.join(text.split())}", 46) for name, text in texts.items()]
+    told = [fill(f"{name}: {' '.join(text.split())}", width) for name, text in texts.items()]
     return "\n".join([*told, f"True dist.: [{label}]"])
 
 
@@ -172,7 +182,11 @@ def more_votes(results: Results) -> Any:
     """The sets of one item as votes are added."""
     examples = results.examples["synthetic"]
     items = sorted({row["item"] for row in examples})
-    chosen = [row for row in pick(examples, item=items[len(items) // 2]) if row["score"] in TITLES]
+    chosen = [
+        row
+        for row in pick(examples, item=items[len(items) // 2])
+        if row["score"] in TITLES and row["part"] in PARTS
+    ]
     columns = {
         title: sorted(own, key=lambda row: row["n_votes"])
         for score, title in TITLES.items()
@@ -195,9 +209,7 @@ def more_votes(results: Results) -> Any:
 
 def chaosnli_violins(results: Results) -> Any:
     """Coverage and efficiency of the five scores at every level."""
-    rows = [row for row in results.rows["chaosnli"] if row["score"] in TITLES]
-    features = features_of(rows[0])
-    own = _titled([row for row in rows if features_of(row) == features])
+    own = _titled([row for row in _nli(results.rows["chaosnli"]) if row["score"] in TITLES])
     figure, axes = _panels(2, 1, 8.0, 2.5)
     for ax, column in zip(axes, ("coverage", "efficiency"), strict=True):
         violins(own, x="score", y=column, hue="alpha", legend=column == "coverage", ax=ax)
@@ -244,7 +256,7 @@ def three_classes(results: Results) -> Any:
     rows = [
         row
         for row in pick(results.rows["synthetic"], n_classes=3)
-        if row["score"] in TITLES and row["part"] in ("first-order", "second-order")
+        if row["score"] in TITLES and row["part"] in PARTS
     ]
     votes = sorted({row["n_votes"] for row in rows})
     columns = {

@@ -123,7 +123,7 @@ def _chaosnli_table(cells: Sequence[Row]) -> str:
             rows[score,][f"{name}, paper"] = paper[place]
         for cell in chosen:
             learner = cell["part"].rsplit(" ", 1)[1]
-            label = cell["score"] + (", published labels" if learner.endswith("published") else "")
+            label = cell["score"] + (", as published" if learner.endswith("published") else "")
             rows[label,][f"{name}, {features_of(cell)}"] = plus_minus(cell, name)
     return grid_table(["score"], rows)
 

@@ -9,7 +9,6 @@ from credalset._display import table_text
 from credalset._files import write_file
 from reproduction import tables
 from reproduction.batch import Batch, Row, pick
-from reproduction.figures import draw
 from reproduction.pages import PAGES, section
 from reproduction.store import Store
 from reproduction.summary import summarize
@@ -50,14 +49,6 @@ def write(
     for part in dict.fromkeys(cell["part"] for cell in cells):
         echo(terminal_table(name, part, pick(cells, part=part)))
     echo("\n".join([OK, *sentences, *exceptions]))
-    drawn = draw(
-        name,
-        rows,
-        store.examples(batches),
-        out / "figures",
-        quick=bool(batches[0].options["quick"]),
-    )
-    echo(f"Figures: {', '.join(path.name for path in drawn)}")
 
 
 def terminal_table(name: str, part: str, cells: Sequence[Row]) -> str:

@@ -59,9 +59,8 @@ LEARNERS = {
     "prefit": Learner(),
     "first-order": Learner("FirstOrderNetwork"),
     "second-order": Learner("SecondOrderNetwork", "predict_concentration", SECOND_ORDER),
-    # labels as they are, not smoothed
     "second-order-published": Learner(
-        "SecondOrderNetwork", "predict_concentration", SECOND_ORDER, (("smoothing", 0.0),)
+        "SecondOrderNetwork", "predict_concentration", SECOND_ORDER, (("recovers", False),)
     ),
 }
 TRAINED = ("first-order", "second-order", "second-order-published")
@@ -137,8 +136,8 @@ def _fit(learner: Learner, tasks: Sequence[Task], epochs: int) -> list[Any]:
         stacks[len(task.train.labels), len(task.train.labels.T)].append(i)
     for members in stacks.values():
         parts = [tasks[i].train for i in members]
-        votes = [part.labels if part.counts is None else part.counts for part in parts]
-        fit_together([networks[i] for i in members], [part.inputs for part in parts], votes)
+        labels = [part.labels for part in parts]
+        fit_together([networks[i] for i in members], [part.inputs for part in parts], labels)
     return networks
 
 

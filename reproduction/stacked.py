@@ -36,7 +36,7 @@ def fit_together(networks: Sequence[Any], inputs: Sequence[Any], labels: Sequenc
     x, y, modules, generators = [], [], [], []
     for network, features, found in zip(networks, inputs, read, strict=True):
         items = torch.tensor(np.asarray(features), dtype=torch.float32)
-        target = torch.tensor(network._targets(found), dtype=torch.float32)
+        target = torch.tensor(found.distributions, dtype=torch.float32)
         with torch.random.fork_rng([]):
             torch.manual_seed(int(as_generator(network.random_state).integers(2**63)))
             modules.append(network._build_module(items.shape[1], found.n_classes))

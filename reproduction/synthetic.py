@@ -102,7 +102,6 @@ def _thirds(data: SyntheticData, n: int, exact: bool = False) -> tuple[Part, Par
     labels = data.distributions if exact else data.counts / data.counts.sum(axis=1, keepdims=True)
     rows = (slice(start, start + n) for start in (0, n, 2 * n))
     train, calibration, test = (
-        Part(data.X[r], labels[r], data.distributions[r], None if exact else data.counts[r])
-        for r in rows
+        Part(data.X[r], labels[r], data.distributions[r], data.counts[r]) for r in rows
     )
     return train, calibration, test

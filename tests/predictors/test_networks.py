@@ -59,7 +59,7 @@ def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None
 
 def test_the_defaults_are_those_of_the_paper() -> None:
     network = SecondOrderNetwork()
-    assert (network.hidden, network.dropout, network.link) == ((256, 64, 16), 0.3, "relu")
+    assert (network.hidden, network.dropout) == ((256, 64, 16), 0.3)
     assert (network.learning_rate, network.weight_decay, network.batch_size, network.epochs) == (
         1e-4,
         0.0,
@@ -94,8 +94,7 @@ def test_soft_labels_recover_the_conditional_distribution() -> None:
     assert network.loss_curve_[-1] == pytest.approx(entropy, abs=0.05)
 
 
-@pytest.mark.parametrize("link", ["softplus", "exp"])
-def test_a_known_dirichlet_is_recovered(link: str) -> None:
+def test_a_known_dirichlet_is_recovered() -> None:
     """Labels drawn from Dir(θ(x)) with two kinds of items:
     maximum likelihood finds both concentrations.
     """
@@ -110,9 +109,7 @@ def test_a_known_dirichlet_is_recovered(link: str) -> None:
         "learning_rate": 0.02,
         "epochs": 30,
     }
-    network = SecondOrderNetwork((16,), link=link, random_state=1, **options).fit(
-        np.eye(2)[kind], labels
-    )
+    network = SecondOrderNetwork((16,), random_state=1, **options).fit(np.eye(2)[kind], labels)
     assert network.predict_concentration(np.eye(2)) == pytest.approx(theta, rel=0.15)
     assert network.predict_proba(np.eye(2)) == pytest.approx(
         theta / theta.sum(axis=1, keepdims=True), abs=0.04
@@ -124,6 +121,43 @@ def test_a_stuck_relu_predicts_the_uniform_density() -> None:
     with torch.no_grad():
         network.module_[-1].bias.fill_(-1e6)
     assert (network.predict_concentration(DATA.X) == 1.0).all()
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_outputs_below_zero_come_back_if_items_want_them(
+    recovers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every output starts below zero; published training has no gradient there and stays."""
+    build = SecondOrderNetwork._build_module
+
+    def start_dead(self: Any, *shape: int) -> Any:
+        module = build(self, *shape)
+        torch.nn.init.zeros_(module[-1].weight)
+        torch.nn.init.constant_(module[-1].bias, -0.2)
+        return module
+
+    monkeypatch.setattr(SecondOrderNetwork, "_build_module", start_dead)
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=200)
+    theta = np.array([[8.0, 3.0, 2.0], [2.0, 2.0, 6.0]])
+    labels = np.array([rng.dirichlet(theta[k]) for k in kind])
+    options = {"dropout": 0.0, "learning_rate": 0.02, "epochs": 20, "random_state": 0}
+    network = SecondOrderNetwork((16,), recovers=recovers, **options).fit(np.eye(2)[kind], labels)
+    is_alive = (network.predict_concentration(np.eye(2)) > 1.0).all()
+    assert is_alive == recovers
+
+
+def test_the_start_is_that_of_the_authors() -> None:
+    """Glorot's uniform weights and zero biases; the outputs of the second order start at one."""
+    for kind, first in ((FirstOrderNetwork, 0.0), (SecondOrderNetwork, 1.0)):
+        torch.manual_seed(0)
+        module = kind()._build_module(10, 3)
+        *inner, last = [layer for layer in module if isinstance(layer, torch.nn.Linear)]
+        assert all((layer.bias == 0).all() for layer in inner)
+        assert (last.bias == first).all()
+        for layer in (*inner, last):
+            limit = np.sqrt(6.0 / sum(layer.weight.shape))
+            assert 0.8 * limit < layer.weight.abs().max().item() <= limit
 
 
 def test_labels_of_every_kind() -> None:
@@ -221,7 +255,7 @@ def test_early_stopping_returns_to_the_best_weights() -> None:
 
 def test_divergence_is_an_error() -> None:
     with pytest.raises(ValueError, match="training diverged"):
-        SecondOrderNetwork((12,), link="exp", learning_rate=1e4, epochs=50, random_state=0).fit(
+        FirstOrderNetwork((12,), learning_rate=1e30, epochs=50, random_state=0).fit(
             DATA.X, DATA.counts
         )
 
@@ -240,7 +274,7 @@ def test_divergence_is_an_error() -> None:
         (FirstOrderNetwork, {"n_iter_no_change": 0}),
         (FirstOrderNetwork, {"device": "toaster"}),
         (FirstOrderNetwork, {"random_state": "x"}),
-        (SecondOrderNetwork, {"link": "sigmoid"}),
+        (SecondOrderNetwork, {"recovers": "yes"}),
         (SecondOrderNetwork, {"label_clip": 0.0}),
         (SecondOrderNetwork, {"output_l2": -1.0}),
         (IntervalNetwork, {"width": -1.0}),
@@ -314,7 +348,7 @@ def test_without_an_estimator_the_network_fits_the_score(monkeypatch: pytest.Mon
 
 
 def test_a_second_order_network_serves_first_order_scores_by_its_mean() -> None:
-    network = SecondOrderNetwork(**SMALL, link="softplus").fit(DATA.X, DATA.counts)
+    network = SecondOrderNetwork(**SMALL).fit(DATA.X, DATA.counts)
     clf = cs.ConformalCredalClassifier(network, "tv").conformalize(DATA.X, DATA.counts)
     assert np.array_equal(clf.predict_proba(DATA.X), network.predict_proba(DATA.X))
 

@@ -406,7 +406,7 @@ class ScoreCalibration(Calibration):
     def _thresholds(self, inputs: Inputs, level: Fraction) -> FloatArray:
         fitted = self.fitted
         found = fitted.thresholds(level, inputs.prediction, inputs.codes, inputs.columns)
-        fitted.warn_infinite(found, inputs.codes, level)
+        fitted.warn_infinite(found, inputs.codes, level, self.score)
         return found
 
     def __repr__(self) -> str:

@@ -253,7 +253,7 @@ class CrossCalibration(ScoreCalibration):
         found = np.full(len(inputs), np.inf)
         for code in np.unique(inputs.codes[inputs.codes >= 0]):
             self._thresholds_of_group(inputs, int(code), level, found)
-        self.fitted.warn_infinite(found, inputs.codes, level)
+        self.fitted.warn_infinite(found, inputs.codes, level, self.score)
         return found
 
     def _thresholds_of_group(

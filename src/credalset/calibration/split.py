@@ -106,7 +106,7 @@ class SplitCalibration(ScoreCalibration):
         stand_in = np.full((1, self.n_classes), 1.0 / self.n_classes)
         codes = np.zeros(1, dtype=np.int64)
         found = self.fitted.thresholds(level, stand_in, codes)
-        self.fitted.warn_infinite(found, codes, level)
+        self.fitted.warn_infinite(found, codes, level, self.score)
         return float(found[0])
 
     def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:

@@ -335,17 +335,19 @@ class Thresholds:
                 f"{join_names(self.groups or ())}. The sets of such items are the whole simplex."
             )
 
-    def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction) -> None:
+    def warn_infinite(
+        self, thresholds: FloatArray, codes: IntArray, alpha: Fraction, score: Score
+    ) -> None:
         """Warn of infinite thresholds in groups with calibration items, with the reason."""
         infinite = np.isposinf(thresholds) & (codes >= 0)
         if infinite.any():
-            reason = self._reason_for_infinity(np.unique(codes[infinite]).tolist(), alpha)
+            reason = self._reason_for_infinity(np.unique(codes[infinite]).tolist(), alpha, score)
             warn(
                 f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the whole "
                 f"simplex: {reason}."
             )
 
-    def _reason_for_infinity(self, codes: list[int], alpha: Fraction) -> str:
+    def _reason_for_infinity(self, codes: list[int], alpha: Fraction, score: Score) -> str:
         sizes = {code: self.size(code) for code in codes}
         small = [code for code, n in sizes.items() if float(alpha) < self.noise.smallest_alpha(n)]
         if small and self.groups is not None:
@@ -362,6 +364,12 @@ class Thresholds:
             )
         fits = [self.fits[code] for code in codes]
         unbounded = sum(np.isposinf(fit.scores).sum() for fit in fits if isinstance(fit, Quantile))
+        if unbounded and score.order == "second":
+            return (
+                f"{unbounded} calibration items have no votes for a class whose predicted "
+                "concentration exceeds 1, and the density of such a distribution is 0. Raise "
+                "alpha, collect more votes per item, or use a first-order score such as kl"
+            )
         if unbounded:
             return (
                 f"{unbounded} calibration items have a predicted share of 0 for a label that "

@@ -62,13 +62,8 @@ def prepare(estimator: Any, score: Score) -> Any:
 
 
 def fit_estimator(estimator: Any, X: Any, labels: Labels, classes: AnyArray) -> Any:
-    """Fit an estimator to aligned labels, passed as an array of distributions, or of counts.
-
-    Counts are passed to a learner that declares ``learns_from_counts``.
-    """
-    takes_counts = any(getattr(part, "learns_from_counts", False) for part in _parts(estimator))
-    known = takes_counts and labels.counts is not None
-    estimator.fit(X, labels.counts if known else labels.distributions)
+    """Fit an estimator to aligned labels, passed as an array of distributions."""
+    estimator.fit(X, labels.distributions)
     learner: Any = _parts(estimator)[-1]
     if isinstance(learner, SoftScoring) and list(learner.classes_) == list(range(len(classes))):  # type: ignore[attr-defined]
         learner.classes_ = classes  # type: ignore[attr-defined]

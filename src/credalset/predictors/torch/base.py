@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from credalset._batch import Labels
 from credalset._display import progress
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability, unmasked
@@ -76,10 +75,6 @@ class Network(Saved, SoftScoring, ClassifierMixin, BaseEstimator):  # type: igno
     def _n_outputs(self, n_classes: int) -> int:
         return n_classes
 
-    def _targets(self, labels: Labels) -> FloatArray:
-        """Return the distributions (n, K) to train on."""
-        return labels.distributions
-
     def fit(self, X: Any, y: Any) -> Self:
         """Train the network.
 
@@ -101,7 +96,7 @@ class Network(Saved, SoftScoring, ClassifierMixin, BaseEstimator):  # type: igno
         device = _as_device(self.device)
         x = torch.from_numpy(np.array(validate_data(self, unmasked(X, "X"), dtype=np.float32)))
         labels = read_labels(y, X)
-        target = torch.from_numpy(self._targets(labels).astype(np.float32))
+        target = torch.from_numpy(labels.distributions.astype(np.float32))
         if len(x) != len(target):
             raise ValueError(f"X has {len(x)} items, but y has {len(target)}.")
         seed = int(as_generator(self.random_state).integers(2**63))
@@ -119,15 +114,10 @@ class Network(Saved, SoftScoring, ClassifierMixin, BaseEstimator):  # type: igno
         return self
 
     def _build_module(self, n_features: int, n_classes: int) -> nn.Sequential:
-        """Build the layers, with Glorot's uniform weights and zero biases, as the authors do."""
         layers: list[nn.Module] = []
         for before, after in pairwise([n_features, *self.hidden]):
             layers += [nn.Linear(before, after), nn.ReLU()]
         last = nn.Linear([n_features, *self.hidden][-1], self._n_outputs(n_classes))
-        for layer in (*layers, last):
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
         return nn.Sequential(*layers, nn.Dropout(self.dropout), last)
 
     def _check_options(self) -> None:

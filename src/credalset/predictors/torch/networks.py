@@ -5,23 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from credalset._batch import Labels
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.predictors.torch.base import Network
 
 
-class FirstOrderNetwork(Network):
+class PaperNetwork(Network):
+    """A network that starts as the authors' do: Glorot's uniform weights and zero biases."""
+
+    def _build_module(self, n_features: int, n_classes: int) -> nn.Sequential:
+        module = super()._build_module(n_features, n_classes)
+        for layer in module:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+        return module
+
+
+class FirstOrderNetwork(PaperNetwork):
     r"""Predict label distributions by a fully connected network (the paper's first-order learner).
 
     Training minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions
     λ. The defaults are those of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU,
     dropout 0.3 before the output layer, Adam with learning rate 1e-4, batches of 8 items and 100
-    epochs.
+    epochs; and those of the authors' code: Glorot's uniform weights and zero biases at the start.
 
     Parameters
     ----------
@@ -105,14 +115,21 @@ class FirstOrderNetwork(Network):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecondOrderNetwork(Network):
+class SecondOrderNetwork(PaperNetwork):
     r"""Predict Dirichlet densities over label distributions (the paper's second-order learner).
 
-    The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a
+    The concentration is $\theta(x) = 1 + \mathrm{relu}(z(x))$, so that the density always has a
     mode. The loss of a batch is the mean negative log-likelihood of its label distributions,
     clipped to [``label_clip``, 1], plus ``output_l2`` · ½‖θ − 1‖² summed over the batch. The
-    defaults are those of the paper [1]_. With the ReLU link of the paper, training can stop at θ =
-    1, the uniform density, where the gradient is zero. With ``"softplus"`` and ``"exp"`` it cannot.
+    defaults are those of the paper [1]_, except for two details of training.
+
+    At θ = 1 the loss falls toward larger $\theta_j$ only for items with $\log \lambda_j > \psi(1) -
+    \psi(K)$; shares of zero, which count as ``label_clip``, push all others down. Below z = 0 a
+    ReLU passes no gradient, so that a class that all items have left stays at θ = 1 for good, and
+    sets become far too large. By default, θ ≥ 1 is treated as a constraint instead: below z = 0 a
+    gradient that would raise θ passes, one that would lower it does not, as at the optimum of the
+    constrained problem. And the biases of the outputs start at one, that is θ at about 2.
+    ``recovers=False`` trains as published, from biases of zero.
 
     Parameters
     ----------
@@ -120,8 +137,8 @@ class SecondOrderNetwork(Network):
         As in `FirstOrderNetwork`.
     early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
         As in `FirstOrderNetwork`.
-    link : {"relu", "softplus", "exp"}
-        Function that maps outputs of the network to θ − 1.
+    recovers : bool
+        Whether outputs below zero pass gradients that raise them; False is the published way.
     label_clip : float
         Smallest probability of a class in the loss; smaller ones are raised to it.
     output_l2 : float
@@ -130,7 +147,7 @@ class SecondOrderNetwork(Network):
     Attributes
     ----------
     module_ : nn.Sequential
-        The trained network; the link is applied to its outputs.
+        The trained network; θ is one plus the positive part of its outputs.
     classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
         As in `FirstOrderNetwork`.
 
@@ -146,19 +163,15 @@ class SecondOrderNetwork(Network):
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
-    >>> network = SecondOrderNetwork(hidden=(16,), link="softplus", learning_rate=0.01,
-    ...                              epochs=20, random_state=0)
+    >>> network = SecondOrderNetwork(hidden=(16,), learning_rate=0.01, epochs=20, random_state=0)
     >>> concentration = network.fit(data.X, data.counts).predict_concentration(data.X[:2])
     >>> concentration.shape, bool((concentration >= 1).all())
     ((2, 3), True)
     """
 
-    smoothing: float = 0.5
+    recovers: bool = True
     label_clip: float = 1e-6
     output_l2: float = 1e-4
-
-    #: tells `ConformalCredalClassifier` that ``fit`` makes use of numbers of votes
-    learns_from_counts = True
 
     def predict_concentration(self, X: Any) -> FloatArray:
         """Predict Dirichlet concentrations θ ≥ 1.
@@ -193,28 +206,35 @@ class SecondOrderNetwork(Network):
 
     def _check_options(self) -> None:
         super()._check_options()
-        as_finite(self.smoothing, "smoothing", minimum=0.0)
+        if not isinstance(self.recovers, bool):
+            raise TypeError(f"recovers must be True or False, but is {self.recovers!r}.")
         if not 0.0 < as_finite(self.label_clip, "label_clip") < 1.0:
             raise ValueError(
                 f"label_clip must lie strictly between 0 and 1, but is {self.label_clip!r}."
             )
         as_finite(self.output_l2, "output_l2", minimum=0.0)
 
-    def _targets(self, labels: Labels) -> FloatArray:
-        if labels.counts is None or self.smoothing == 0.0:
-            return labels.distributions
-        counts = labels.counts + self.smoothing
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    def _build_module(self, n_features: int, n_classes: int) -> nn.Sequential:
+        module = super()._build_module(n_features, n_classes)
+        if self.recovers:
+            nn.init.ones_(module[-1].bias)  # type: ignore[arg-type]
+        return module
 
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         excess = torch.relu(outputs)
+        if self.recovers and outputs.requires_grad:
+            below = outputs.clamp(max=0.0)
+            below.register_hook(lambda gradient: gradient.clamp(max=0.0))  # type: ignore[no-untyped-call]
+            excess = excess + (below - below.detach())
         log_density = dirichlet_log_density(1.0 + excess, target.clamp(self.label_clip, 1.0).log())
         penalty = 0.5 * self.output_l2 * excess.square().sum(dim=(-2, -1))
         return penalty - log_density.mean(dim=-1)
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    r"""Return the mean over the last axis but one, that of a batch, of $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$.
+    r"""Return $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$, averaged over a batch.
+
+    Axes are those of networks, if there are any, of items and of classes.
 
     Examples
     --------

@@ -13,7 +13,9 @@ import json
 import pydoc
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,15 @@ import pytest
 
 import credalset
 from credalset import datasets
+from credalset._batch import Batch
+from credalset.calibration.base import ScoreCalibration
+from credalset.calibration.noise import Noise
+from credalset.calibration.thresholds import Thresholds
+from credalset.scores import Score
+from credalset.sets import Geometry
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(credalset.__file__).parent
 OUTPUT = "# →"
 WIDEST = 90  # characters of a line of code that a page of ordinary width shows without scrolling
 
@@ -64,6 +73,42 @@ def test_wrong_output_is_seen() -> None:
         run("print(1 + 1)\n# → 3\n", {})
     with pytest.raises(AssertionError, match="prints"):
         run("x = 2\nprint(x)\n", {})
+
+
+CLASSES = {each.__name__: each for each in (Batch, Geometry, Noise, Score, Thresholds)}
+CLASSES |= {"ScoreCalibration": ScoreCalibration}
+#: parts of the package that the drawing of its rooms leaves out
+NOT_DRAWN = {"__init__", "__main__", "_version", "_splits", "testing"}
+
+
+def find_in_package(name: str) -> Any:
+    """Return what ``module.thing``, or ``Class.method``, names."""
+    parts = name.removeprefix("credalset.").split(".")
+    found: Any = CLASSES.get(parts[0], credalset)
+    if found is not credalset:
+        parts = parts[1:]
+    for part in parts:
+        if isinstance(found, ModuleType) and not hasattr(found, part):
+            found = import_module(f"{found.__name__}.{part}")
+        else:
+            found = getattr(found, part)
+    return found
+
+
+def test_what_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)))
+    paths = {name for name in named if "/" in name or name.endswith(".py")}
+    for path in paths:
+        assert any((folder / path).exists() for folder in (ROOT, PACKAGE)), path
+    dotted = {name for name in named - paths if re.fullmatch(r"[A-Za-z_]+(\.[A-Za-z_]+)+", name)}
+    assert len(dotted) > 20
+    for name in dotted:
+        find_in_package(name)
+    drawing = text.partition("```text")[2].partition("```")[0]
+    rooms = {path.stem for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    rooms |= {path.stem for path in PACKAGE.glob("*.py")} - NOT_DRAWN
+    assert rooms <= set(re.findall(r"[\w.]+", drawing))
 
 
 def test_the_readme_is_short() -> None:

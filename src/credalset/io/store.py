@@ -251,6 +251,11 @@ class Writer:
             name = kind.name
         elif not name or (find_type(name) is not kind and not is_own_way):
             what = where.strip(".") or "the object"
+            if inspect.isroutine(value):
+                raise TypeError(
+                    f"{what} is a function, which cannot be saved, as files execute nothing. Save "
+                    "the rest, and pass the function again."
+                )
             raise TypeError(
                 f"{what} is a {kind.__name__}, which has no file format: scores need "
                 "register_score."

@@ -51,6 +51,7 @@ ROLES = {
     *("X", "Y", "y", "groups", "weights", "folds", "utility", "labels", "sample_weight"),
     *("texts", "images", "slices", "color", "truth", "covered", "rows", "threshold"),
     *("below", "above", "scale", "features", "sets", "ask"),
+    *("judges", "kinds", "clusters"),
 }
 
 
@@ -544,6 +545,33 @@ TABLE: dict[str, Callable[[World], Any]] = {
         > 0,
     ),
 }
+
+SHARPER = (P**2).div((P**2).sum(axis=1), axis=0)
+POOL = cs.predictors.JudgePool(ridges=(2.0,)).fit({"a": P, "b": SHARPER}, VOTES, kinds=GROUPS)
+POOLED = POOL.predict_proba({"a": P, "b": SHARPER}, kinds=GROUPS)
+
+
+def judged(w: World) -> dict[str, Any]:
+    return {"a": w.give("predictions", P), "b": w.give("predictions", SHARPER)}
+
+
+def pooled(w: World) -> bool:
+    """A fit that finds its minimum to four digits predicts the same."""
+    kinds = w.give("groups", GROUPS)
+    pool = cs.predictors.JudgePool(ridges=(2.0,)).fit(
+        judged(w), w.give("votes", VOTES), kinds=kinds
+    )
+    named = pool.classes_.tolist() if isinstance(pool.classes_[0], str) else None
+    found = pool.predict_proba(judged(w), kinds=kinds)
+    return np.allclose(w.back(found, classes=True, named=named), POOLED, atol=1e-3)
+
+
+TABLE |= {
+    "JudgePool.fit": pooled,
+    "JudgePool.score": lambda w: round(
+        POOL.score(judged(w), w.give("y", VOTES), kinds=w.give("groups", GROUPS)), 8
+    ),
+}
 RENAMED_CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=15).fit(
     P.set_axis(OTHERS), VOTES.set_axis(OTHERS)
 )
@@ -576,6 +604,7 @@ EXEMPT = {
     ".predict_concentration": "takes features alone",
     "Network.fit": "reads X and y as SoftLabelClassifier.fit does",
     "IntervalNetwork.__init__": "labels is a parameter",
+    "JudgePool.__init__": "scale is a parameter",
 }
 
 
@@ -710,7 +739,7 @@ FOLLOW_THE_CALIBRATION = {
         *("DirichletCrowd", "VotingPolicy", "Stream", "evaluate", "report", "LabelSets"),
         *("ScaledPrediction", "ConformalCredalClassifier", "SoftScoring"),
     )
-} - {"DirichletCrowd.fit", "ConformalCredalClassifier.fit"}
+} - {"DirichletCrowd.fit", "ConformalCredalClassifier.fit"} | {"JudgePool.score"}
 #: features have no classes, whose order votes without names could follow
 READ_FEATURES = ("ConformalCredalClassifier", "SoftScoring")
 #: positions of labels without names are those of the sets

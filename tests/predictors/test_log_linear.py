@@ -29,8 +29,8 @@ def make_features(n: int, seed: int = 0, n_classes: int = 4) -> tuple[Features, 
     features = Features(
         shared,
         own.astype(float),
-        np.array([True, False, False]),
-        np.array([True, False, False, False, False]),
+        np.array([NEARLY_FREE, 1.0, 1.0]),
+        np.array([NEARLY_FREE, 1.0, 1.0, 1.0, 1.0]),
         np.array([1.0, 0.0, 0.5]),
     )
     truth = softmax(1.2 * shared[0] - 0.5 * shared[2] + own @ rng.normal(size=(5, 4)), axis=1)
@@ -39,9 +39,7 @@ def make_features(n: int, seed: int = 0, n_classes: int = 4) -> tuple[Features, 
 
 def test_own_features_alone_are_a_multinomial_logistic_regression() -> None:
     features, counts = make_features(300)
-    alone = Features(
-        np.zeros((1, 300, 4)), features.own, np.array([False]), np.zeros(5, bool), np.zeros(1)
-    )
+    alone = Features(np.zeros((1, 300, 4)), features.own, np.ones(1), np.ones(5), np.zeros(1))
     ours = fit_log_linear(alone, counts, 2.0, tolerance=1e-10)
     items, labels = np.nonzero(counts)
     theirs = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-10, max_iter=5000).fit(
@@ -79,8 +77,8 @@ def test_sparse_features_give_the_same_law() -> None:
     thin = Features(
         features.shared,
         sparse.csr_array(features.own),
-        features.is_free_shared,
-        features.is_free_own,
+        features.ridge_shared,
+        features.ridge_own,
         features.centre,
     )
     dense = fit_log_linear(features, counts, 2.0, tolerance=1e-9)

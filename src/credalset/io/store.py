@@ -50,7 +50,8 @@ _TYPES = {
     "credalset.acceptance": "AcceptRule",
     "credalset.classifier": "ConformalCredalClassifier",
     "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork "
-    "IntervalNetwork",
+    "IntervalNetwork JudgePool",
+    "credalset.predictors.pool": "PoolLaw",
 }
 #: classes that can be saved, and the modules that have them: imported when one is read or written
 TYPES = {name: module for module, names in _TYPES.items() for name in names.split()}

@@ -5,12 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from credalset.predictors.pool import JudgePool
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
     from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
 
-__all__ = ["FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork", "SoftLabelClassifier"]
+__all__ = [
+    "FirstOrderNetwork",
+    "IntervalNetwork",
+    "JudgePool",
+    "SecondOrderNetwork",
+    "SoftLabelClassifier",
+]
 
 
 def __getattr__(name: str) -> Any:  # PyTorch takes seconds to import

@@ -30,11 +30,15 @@ RIDGES = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0)  # tried by cross-validation
 # not as a number: where nothing can be gained, the search ends at the largest ridge, and everything
 # stays near the centre.
 NEARLY_FREE = 1 / 16
+FREE = 1 / 1024  # the same for coefficients whose centre says nothing
 # The largest ridge is taken whose loss is within this number of standard errors of the best one: a
 # judge without bias is left alone.
 TOLERATED = 0.5
 N_FOLDS = 5
 RESEMBLANCE = 0.25  # how much the votes on an item resemble each other, in `vote_weights`
+LARGEST_SEARCH = 50_000  # items × classes by which the ridge is chosen; all items are fitted
+SMALLEST_SEARCH = 1_000  # items, however many classes
+TINY = 1e-300  # probabilities that underflow have a finite loss
 SMALLEST = 1e-6  # probabilities below are taken for this one, whose logarithm is finite
 
 
@@ -48,8 +52,8 @@ class Features:
         Features that differ between classes; one coefficient each.
     own : ndarray or sparse array of shape (n, P)
         Features of the item; one coefficient per class each.
-    is_free_shared, is_free_own : ndarray of shape (R,) and (P,), booleans
-        Which coefficients are nearly free. The others have the ridge of the fit.
+    ridge_shared, ridge_own : ndarray of shape (R,) and (P,)
+        Ridge of each coefficient, as a part of the ridge of the fit: 1, `NEARLY_FREE` or `FREE`.
     centre : ndarray of shape (R,)
         Values to which the coefficients of shared features are shrunk. Those of own features are
         shrunk to zero.
@@ -57,8 +61,8 @@ class Features:
 
     shared: FloatArray
     own: Any
-    is_free_shared: BoolArray
-    is_free_own: BoolArray
+    ridge_shared: FloatArray
+    ridge_own: FloatArray
     centre: FloatArray
 
     def __len__(self) -> int:
@@ -79,7 +83,7 @@ class LogLinear:
     own : ndarray of shape (P, K)
         Coefficients of own features.
     ridge : float
-        Ridge of the coefficients that are not nearly free.
+        Ridge of the fit.
     """
 
     shared: FloatArray
@@ -109,8 +113,8 @@ def fit_log_linear(
     r"""Fit a log-linear law to votes by penalised maximum likelihood.
 
     It minimises $-\sum_i \sum_k t_{ik} \log q_{ik} + \frac12 \sum_c \rho_c (c - c_0)^2$ over the
-    coefficients c with centres $c_0$, where ρ is the ridge, and a part of it, `NEARLY_FREE`, for
-    coefficients that are nearly free.
+    coefficients c with centres $c_0$, where ρ is the ridge, or the part of it that the features
+    declare.
 
     Parameters
     ----------
@@ -135,8 +139,8 @@ def fit_log_linear(
     n_shared, n, n_classes = features.shared.shape
     n_own = features.own.shape[1]
     flat = features.shared.reshape(n_shared, -1)
-    rho_shared = np.where(features.is_free_shared, NEARLY_FREE * ridge, ridge)
-    rho_own = np.where(features.is_free_own, NEARLY_FREE * ridge, ridge)[:, None]
+    rho_shared = ridge * features.ridge_shared
+    rho_own = ridge * features.ridge_own[:, None]
     n_votes = target.sum(axis=1, keepdims=True)
     scale = max(float(n_votes.sum()), 1.0)
 
@@ -200,8 +204,10 @@ def fit_cross_validated(
     ----------
     features, target
         As in `fit_log_linear`.
+        Items without votes are predicted by the law of a fold, too: all predictions out of fold
+        are of laws that did not see the votes of the item.
     folds : ndarray of shape (n,)
-        Fold of each item, of at least two.
+        Fold of each item. At least two folds have votes.
     ridges : sequence of float
         What to choose from.
 
@@ -209,24 +215,56 @@ def fit_cross_validated(
     -------
     CrossValidated
     """
-    outside = [folds == fold for fold in np.unique(folds)]
-    laws: list[LogLinear | None] = [None] * len(outside)
-    predicted: dict[float, FloatArray] = {}
+    voted = np.flatnonzero(target.any(axis=1))
+    searched = _sample(voted, target.shape[1])
+    numbers = np.unique(folds)
+    laws: dict[float, list[LogLinear]] = {}
     losses: dict[float, FloatArray] = {}
+    starts: list[LogLinear | None] = [None] * len(numbers)
     for ridge in sorted(ridges, reverse=True):  # each search starts where the smoother one ended
-        logits = np.empty_like(target)
-        for number, rows in enumerate(outside):
-            law = fit_log_linear(features[~rows], target[~rows], ridge, start=laws[number])
-            logits[rows] = law.logits(features[rows])
-            laws[number] = law
-        log_q = log_softmax(logits, axis=1)
-        predicted[ridge] = log_q
-        losses[ridge] = cross_entropy(target, log_q)
+        laws[ridge] = [
+            fit_log_linear(features[rows], target[rows], ridge, start=start)
+            for rows, start in zip(_others(searched, folds, numbers), starts, strict=True)
+        ]
+        starts = [*laws[ridge]]
+        predicted = _predict_folds(laws[ridge], features[searched], folds[searched], numbers)
+        losses[ridge] = cross_entropy(target[searched], np.log(np.maximum(predicted, TINY)))
     best = min(losses, key=lambda ridge: float(losses[ridge].sum()))
     chosen = next(ridge for ridge in losses if _is_as_good(losses[ridge] - losses[best]))
-    per_vote = {r: float(loss.sum() / target.sum()) for r, loss in losses.items()}
-    law = fit_log_linear(features, target, chosen)
-    return CrossValidated(law, np.exp(predicted[chosen]), per_vote)
+    total = float(target[searched].sum())
+    per_vote = {ridge: float(loss.sum()) / total for ridge, loss in losses.items()}
+    of_folds = laws[chosen]
+    if len(searched) < len(voted):
+        of_folds = [
+            fit_log_linear(features[rows], target[rows], chosen, start=start)
+            for rows, start in zip(_others(voted, folds, numbers), of_folds, strict=True)
+        ]
+    law = fit_log_linear(features[voted], target[voted], chosen, start=of_folds[0])
+    return CrossValidated(law, _predict_folds(of_folds, features, folds, numbers), per_vote)
+
+
+def _sample(rows: IntArray, n_classes: int) -> IntArray:
+    """Return at most as many rows as the search for a ridge needs."""
+    size = max(LARGEST_SEARCH // n_classes, SMALLEST_SEARCH)
+    if len(rows) <= size:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, size, replace=False))
+
+
+def _others(rows: IntArray, folds: IntArray, numbers: IntArray) -> list[IntArray]:
+    """Return, for each fold, the rows that are not in it."""
+    return [rows[folds[rows] != fold] for fold in numbers]
+
+
+def _predict_folds(
+    laws: Sequence[LogLinear], features: Features, folds: IntArray, numbers: IntArray
+) -> FloatArray:
+    """Predict each item by the law that was fitted without its fold."""
+    predicted = np.empty(features.shared.shape[1:])
+    for law, fold in zip(laws, numbers, strict=True):
+        rows = np.flatnonzero(folds == fold)
+        predicted[rows] = law.predict(features[rows])
+    return predicted
 
 
 def _is_as_good(more: FloatArray) -> bool:
@@ -240,13 +278,23 @@ def cross_entropy(target: FloatArray, log_q: FloatArray) -> FloatArray:
 
 
 def random_folds(
-    n: int, generator: np.random.Generator, clusters: AnyArray | None = None
+    n: int,
+    generator: np.random.Generator,
+    clusters: AnyArray | None = None,
+    is_voted: BoolArray | None = None,
 ) -> IntArray:
-    """Return a fold 0 … `N_FOLDS` − 1 for each of n items, the same for items of one cluster."""
-    if clusters is None:
-        return generator.permutation(n) % N_FOLDS
-    _, numbers = np.unique(clusters, return_inverse=True)
-    return (generator.permutation(numbers.max(initial=-1) + 1) % N_FOLDS)[numbers]
+    """Return a fold 0 … `N_FOLDS` − 1 for each of n items, the same for items of one cluster.
+
+    Items with votes, and those without, are spread evenly over the folds.
+    """
+    number = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    voted = np.zeros(number.max(initial=-1) + 1, dtype=bool)
+    voted[number if is_voted is None else number[is_voted]] = True
+    order = generator.permutation(len(voted))
+    order = np.concatenate([order[voted[order]], order[~voted[order]]])
+    folds = np.empty(len(order), dtype=np.int64)
+    folds[order] = np.arange(len(order)) % N_FOLDS
+    return folds[number]
 
 
 def vote_weights(counts: FloatArray) -> FloatArray:
@@ -270,8 +318,8 @@ def bias_features(prediction: FloatArray) -> Features:
     The power b is nearly free, the biases a have the ridge.
     """
     constant = np.ones((len(prediction), 1))
-    is_free = np.array([True])
-    return Features(centred_logs(prediction)[None], constant, is_free, ~is_free, np.ones(1))
+    logs = centred_logs(prediction)[None]
+    return Features(logs, constant, np.array([NEARLY_FREE]), np.ones(1), np.ones(1))
 
 
 def fit_class_bias(
@@ -298,5 +346,5 @@ def fit_class_bias(
     CrossValidated
         The law, and corrected predictions out of fold for the same items.
     """
-    folds = random_folds(len(prediction), generator, clusters)
+    folds = random_folds(len(prediction), generator, clusters, counts.sum(axis=1) > 0)
     return fit_cross_validated(bias_features(prediction), vote_weights(counts), folds)

@@ -34,6 +34,7 @@ from credalset.predictors.labels import (
     note_features,
     read_labels,
 )
+from credalset.predictors.pipeline import frame_of_nothing, known_categories
 from credalset.predictors.protocol import (
     estimator_classes,
     fit_estimator,
@@ -104,6 +105,9 @@ class ConformalCredalClassifier(
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if they have names.
+    feature_kinds_in_ : tuple of str
+        What the columns of X hold, number, category or text, if X is a data frame that does not
+        only hold numbers.
     text_name_in_ : str or None
         Name of the column, if X is a column of texts.
 
@@ -534,6 +538,32 @@ class ConformalCredalClassifier(
         """Names of the features that ``predict_set`` takes, if they are known."""
         known = getattr(self, "feature_names_in_", None)
         return None if known is None else as_names(known)
+
+    @property
+    def feature_kinds(self) -> tuple[str, ...] | None:
+        """What the features are, number, category or text; None if all are numbers."""
+        found: tuple[str, ...] | None = getattr(self, "feature_kinds_in_", None)
+        return found
+
+    def _fills_in(self) -> bool:
+        """Tell whether items without a single value are predicted: pipelines that impute do.
+
+        Estimators do not declare this reliably, so that they are asked.
+        """
+        names = self.feature_names or ()
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                self.predict_proba(frame_of_nothing(names, self.feature_kinds))
+            except Exception:  # whatever its parts raise
+                return False
+        return True
+
+    def _known_categories(self) -> dict[str, set[Any]]:
+        found: dict[str, set[Any]] = {}
+        for estimator in getattr(self, "estimators_", None) or [self.estimator_]:
+            for name, values in known_categories(estimator).items():
+                found[name] = found.get(name, set()) | values
+        return found
 
     def _read(
         self, X: Any, *, votes: Any = None, groups: Any = None, weights: Any = None

@@ -552,6 +552,9 @@ def test_a_classifier_and_its_parts_must_agree(saved_classifier: Path) -> None:
         ("classes_", {"texts": ["a", "b"]}),
         ("classes_", {"texts": ["a", "b", 3]}),
         ("feature_names_in_", {"objects": ["a"]}),
+        ("feature_kinds_in_", ["number"]),
+        ("feature_kinds_in_", ["eval"] * 10),
+        ("feature_kinds_in_", 3),
         ("predict_set", 3),
         ("estimator_", "x"),
     ):

@@ -198,14 +198,14 @@ def test_rows_are_known_by_what_was_read(
     a time zone is part of the rows.
     """
     write_source(tmp_path / "source")
-    score = Scorer.__call__
+    score = Scorer._score
 
     def replace_source(self: Scorer, batch: Any) -> Any:
         write_source(tmp_path / "source", seed=1)
         return score(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "__call__", replace_source)
+        patch.setattr(Scorer, "_score", replace_source)
         score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer)
     assert (
         score_parquet(

@@ -100,9 +100,22 @@ class Predictor(Saved, ABC):
         return None
 
     @property
+    def feature_kinds(self) -> tuple[str, ...] | None:
+        """What the features are: number, category or text; None if all are numbers."""
+        return None
+
+    @property
     def text_name(self) -> str | None:
         """Name of the column of texts that `predict_set` takes; None without texts or name."""
         return None
+
+    def _fills_in(self) -> bool:
+        """Tell whether features may be missing."""
+        return False
+
+    def _known_categories(self) -> dict[str, set[Any]]:
+        """Return the values of categories that were in training, by the name of the feature."""
+        return {}
 
     @abstractmethod
     def _read(

@@ -12,6 +12,7 @@ from credalset._display import progress
 from credalset.classifier import ConformalCredalClassifier
 from credalset.cli import shared
 from credalset.io.store import write
+from credalset.predictors.pipeline import table_pipeline
 
 #: networks by their names on the command line, with their default scores
 NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork", "intervals")}
@@ -19,7 +20,7 @@ NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork
 
 def fit(
     features: Annotated[
-        str, Argument(help="Features: an id, and columns of numbers or one column of texts.")
+        str, Argument(help="Features: an id, and columns of numbers, categories and texts.")
     ],
     votes: shared.VotesFile,
     out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
@@ -35,7 +36,13 @@ def fit(
     hold_out: shared.HoldOut = 0.0,
     groups: shared.Groups = None,
     id: shared.Id = None,
-    columns: shared.Columns = None,
+    columns: Annotated[
+        str | None,
+        Option(
+            help="Features, separated by commas; by default all but the id. What a column is can "
+            "be said: says=text,size=number,shop=category."
+        ),
+    ] = None,
     random_state: shared.Seed = 0,
     strict: shared.Strict = False,
     overwrite: shared.Overwrite = False,
@@ -47,10 +54,8 @@ def fit(
     pair = shared.read_training(
         source, votes, features=True, hold_out=hold_out, random_state=random_state
     )
-    if pair.inputs.ndim == 1:
-        shared.note(f"{pair.inputs.name!r} holds texts, which become TF-IDF weights.")
-        estimator = for_texts(estimator)
-    clf = ConformalCredalClassifier(estimator, score or suited)
+    pipeline = table_pipeline(pair.inputs.columns, pair.kinds, estimator)
+    clf = ConformalCredalClassifier(pipeline, score or suited)
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     aside, train = np.split(order, [round(calibration_size * len(order))])
     training = pair.take(train)
@@ -70,32 +75,18 @@ def fit(
 def make_learner(name: str, random_state: int) -> tuple[Any, str]:
     """Return a learner by its name, and its default score."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
     from sklearn.utils import all_estimators
 
     if name in NETWORKS:
         network, score = NETWORKS[name]
-        return make_pipeline(
-            StandardScaler(), getattr(predictors, network)(random_state=random_state)
-        ), score
-    known: dict[str, Any] = {"logistic": LogisticRegression}
-    if name not in known:
-        known = dict(all_estimators(type_filter="classifier"))  # takes seconds
+        return getattr(predictors, network)(random_state=random_state), score
+    if name == "logistic":
+        return predictors.SoftLabelClassifier(LogisticRegression(max_iter=1000)), "kl"
+    known: dict[str, Any] = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
         raise ValueError(
             f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, "
             f"but is {name}."
         )
     options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
-    return make_pipeline(
-        StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))
-    ), "kl"
-
-
-def for_texts(estimator: Any) -> Any:
-    """Return a learner that reads texts: TF-IDF weights of words replace scaled numbers."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_pipeline
-
-    return make_pipeline(TfidfVectorizer(), *(step for _, step in estimator.steps[1:]))
+    return predictors.SoftLabelClassifier(known[name](**options)), "kl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -21,11 +22,11 @@ from credalset.cli.words import note as note
 from credalset.cli.words import say as say
 from credalset.cli.words import visible as visible
 from credalset.exceptions import FileFormatError
+from credalset.io.features import select_training
 from credalset.io.items import (
     ItemTable,
     Select,
     read_items,
-    select_features,
     select_predictions,
     select_voted,
 )
@@ -109,8 +110,9 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def split(names: str | None) -> list[str]:
-    """Read names separated by commas."""
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
+    """Read names separated by commas; one that holds a comma stands in double quotes."""
+    found = next(csv.reader([names or ""], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]
 
 
 def split_numbers(text: str, name: str, kind: type = float) -> list[Any]:
@@ -204,9 +206,8 @@ class TableSource:
         return self._read(lambda schema, taken: select_predictions(schema, taken, columns))
 
     def features(self) -> ItemTable:
-        """Read features, or the only column of texts, to train on."""
-        columns = split(self.columns) or None
-        return self._read(lambda schema, taken: select_features(schema, taken, columns))
+        """Read numbers, categories and texts to train on."""
+        return self._read(select_training(split(self.columns) or None))
 
     def inputs_of(self, model: Any) -> ItemTable:
         """Read what a calibration or classifier predicts from."""
@@ -224,18 +225,22 @@ class TableSource:
 
 @dataclass(frozen=True)
 class Pair:
-    """Predictions (or features) and votes of the same items, and other columns by their uses."""
+    """Predictions (or features) and votes of the same items, and other columns by their uses.
+
+    Features have kinds: number, category or text.
+    """
 
     inputs: Any
     votes: Annotations
     items: tuple[str, ...]
     extra: dict[str, Any]
+    kinds: tuple[str, ...] = ()
 
     def take(self, rows: Any) -> Pair:
         """Return some of the items."""
         items = tuple(self.items[row] for row in rows)
         extra = {role: column[rows] for role, column in self.extra.items()}
-        return Pair(self.inputs.iloc[rows], self.votes.align(items), items, extra)
+        return Pair(self.inputs.iloc[rows], self.votes.align(items), items, extra, self.kinds)
 
 
 def read_training(
@@ -256,7 +261,8 @@ def read_training(
             )
         note(f"{n - len(rows)} of {n} items are held out for check and report.")
         table = table.take(rows)
-    return Pair(table.frame(), found.align(table.items), table.items, dict(table.extra))
+    votes_of_items = found.align(table.items)
+    return Pair(table.frame(), votes_of_items, table.items, dict(table.extra), table.kinds)
 
 
 def read_held_out(

@@ -31,7 +31,7 @@ from credalset._files import sweep_folder, taken, write_file
 from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
-from credalset.io.scorer import Scorer, warn_dropped
+from credalset.io.scorer import Remarks, Scorer
 from credalset.io.store import write
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
@@ -203,7 +203,8 @@ def score_part(part: Part, scorer: Scorer) -> Part:
     """Score one row group into its file, and record that this is done."""
     from pyarrow import parquet
 
-    n_rows = n_dropped = 0
+    n_rows = 0
+    remarks = Remarks()
     # The checksum is of what is read now, not of what may be there afterwards.
     record: dict[str, Any] = {"job": part.job, "source": _digest_of_row_group(part)}
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
@@ -212,12 +213,12 @@ def score_part(part: Part, scorer: Scorer) -> Part:
             with warnings.catch_warnings(
                 action="ignore", category=CredalSetWarning
             ):  # every worker would print them
-                result = scorer(batch)
-            n_dropped += batch.num_rows - result.num_rows
+                result, more = scorer._score(batch)
+            remarks += more
             n_rows += result.num_rows
             write(result)
     record |= {"sha256": _digest_of_file(part.target), "bytes": part.target.stat().st_size}
-    record |= {"rows": n_rows, "dropped": n_dropped}
+    record |= {"rows": n_rows, "remarks": remarks.to_list()}
     _write_json(part.record, record)
     return part
 
@@ -335,8 +336,10 @@ def _finish(folder: Path, parts: Sequence[Part], n_kept: int) -> Summary:
         raise FileFormatError(
             f"{folder} holds {join_names(sorted(strange))} of another job. Choose an empty folder."
         )
-    n_rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
-    warn_dropped(n_dropped)
+    n_rows = sum(record["rows"] for record in records)
+    remarks = sum((Remarks.from_list(record["remarks"]) for record in records), start=Remarks())
+    remarks.warn()
+    n_dropped = remarks.n_dropped
     done = {"job": parts[0].job, "parts": len(parts), "rows": n_rows, "dropped": n_dropped}
     _write_json(folder / MANIFEST, done | {"complete": True})
     _sweep(folder)

@@ -52,6 +52,7 @@ FITTED: dict[str, Any] = {
     "classes_": np.ndarray,
     "n_features_in_": int,
     "feature_names_in_": np.ndarray,
+    "feature_kinds_in_": tuple[str, ...],
 }
 FITTED |= {
     "text_name_in_": str | None,
@@ -66,6 +67,7 @@ FITTED |= {
     "estimators_": list[Any],
 }
 FITTED |= {"base_": Any, "estimator_": Any}
+KINDS = {"number", "category", "text"}  # of features
 INNER = {"base": "base_", "estimator": "estimator_"}  # parameters that a fitted clone stands for
 
 
@@ -165,6 +167,9 @@ def _check_own(estimator: Any, state: dict[str, Any]) -> None:
     require(
         is_flat and names_fit, "contradicts itself: its features and their names differ in number."
     )
+    kinds = state.get("feature_kinds_in_", ())
+    kinds_fit = set(kinds) <= KINDS and len(kinds) in (0, state.get("n_features_in_"))
+    require(kinds_fit, "contradicts itself: its features are not of the kinds that it names.")
     inner = [state[key] for key in INNER.values() if key in state] + list(
         state.get("estimators_", ())
     )

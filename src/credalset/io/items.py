@@ -45,14 +45,21 @@ class Selection(NamedTuple):
         Classes or features that they stand for; None for a column of lists without names.
     texts : bool
         Whether the one column holds texts.
-    is_open : bool
-        Whether nobody named the columns, so that columns of words are left out.
+    kinds : tuple of str or None
+        What each column is read as: number, category or text; None if all are numbers.
+    optional : bool
+        Whether the columns may have missing values, because the model fills them in.
+    decide : callable or None
+        What decides about the columns by their cells, as nobody said what they are: it is called
+        with the batches, the selection and the path, and returns a selection and notes.
     """
 
     columns: list[str]
     labels: tuple[str, ...] | None
     texts: bool = False
-    is_open: bool = False
+    kinds: tuple[str, ...] | None = None
+    optional: bool = False
+    decide: Callable[..., tuple[Selection, list[str]]] | None = None
 
 
 #: selects columns of a table with a schema, except those that are taken
@@ -94,10 +101,45 @@ def select_features(
     """Select columns of features by name, or all that are not taken."""
     if columns is None:
         free = [name for name in schema.names if name not in taken]
-        _refuse_missing(schema, free)
-        return Selection(free, tuple(free), is_open=True)
-    _refuse_missing(schema, columns)
+        refuse_missing(schema, free)
+        return Selection(free, tuple(free))
+    refuse_missing(schema, columns)
     return Selection(list(columns), tuple(columns))
+
+
+def select_known(
+    schema: pa.Schema,
+    taken: Collection[str | None] = (),
+    *,
+    names: Sequence[str],
+    columns: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    optional: bool = False,
+) -> Selection:
+    """Select the features of a model by their names; ``header=feature`` is one under another name.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = pa.schema([("id", pa.string()), ("Alter", pa.int64()), ("size", pa.int64())])
+    >>> select_known(schema, names=["age", "size"], columns=["Alter=age"]).columns
+    ['Alter', 'size']
+    """
+    headers: dict[str, str] = {}
+    for column in columns or ():
+        header, label = _header_and_class(column, set(schema.names))
+        headers[label or header] = header
+    unknown = [label for label in headers if label not in names]
+    if unknown:
+        raise ValueError(
+            f"columns names {unknown[0]!r}, which is no feature of the model. It reads "
+            f"{join_names(names, 12)}; one that has another name is given as header=feature."
+        )
+    found = [headers.get(name, name) for name in names]
+    refuse_missing(schema, found)
+    return Selection(
+        found, tuple(names), kinds=None if kinds is None else tuple(kinds), optional=optional
+    )
 
 
 def select_predictions(
@@ -147,15 +189,15 @@ def select_predictions(
                 return Selection([start + label for label in wanted], tuple(wanted))
         if len(lists) == 1:
             return Selection(lists, None)
-        _refuse_missing(schema, [starts[0] + label for label in wanted])
+        refuse_missing(schema, [starts[0] + label for label in wanted])
     if len(lists) == 1:
         return Selection(lists, None)
     start = starts[-1] if len(starts) <= 2 else ""
     found = [name for name in free if name.startswith(start)]
     if not found:
-        _refuse_missing(schema, found)
+        refuse_missing(schema, found)
     labels = tuple(name.removeprefix(start) for name in found)
-    return Selection(found, labels, is_open=True)
+    return Selection(found, labels, decide=_without_words)
 
 
 def _starts(schema: pa.Schema, free: Sequence[str]) -> list[str]:
@@ -177,7 +219,7 @@ def _select_named(schema: pa.Schema, columns: Sequence[str], wanted: list[str] |
             given = [(name, None) for name in fields]
         elif header in known and is_list(schema.field(header).type):
             return _select_list(header, label, wanted)
-    _refuse_missing(schema, [header for header, _ in given])
+    refuse_missing(schema, [header for header, _ in given])
     labels = _classes_of(given, wanted)
     if wanted is None:
         return Selection([header for header, _ in given], tuple(labels))
@@ -238,7 +280,8 @@ def _classes_of(given: Sequence[tuple[str, str | None]], wanted: list[str] | Non
     return labels
 
 
-def _refuse_missing(schema: pa.Schema, wanted: Sequence[str]) -> None:
+def refuse_missing(schema: pa.Schema, wanted: Sequence[str]) -> None:
+    """Refuse columns that a table does not have."""
     known = set(schema.names)
     missing = [name for name in wanted if name not in known]
     if missing or not wanted:
@@ -285,13 +328,24 @@ class Records:
         """Return a column as it is."""
         return self.data.column(self.position[name])
 
-    def read(self, selection: Selection) -> AnyArray:
-        """Return the texts (N,) or numbers (N, number of columns) to read."""
-        return (
-            np.array(self.texts(selection.columns[0]), object)
-            if selection.texts
-            else self.numbers(selection.columns)
-        )
+    def read(self, selection: Selection) -> Any:
+        """Return the texts (N,), the numbers (N, number of columns), or a frame of both."""
+        if selection.texts:
+            return np.array(self.texts(selection.columns[0]), object)
+        if selection.kinds is None:
+            return self.numbers(selection.columns, optional=selection.optional)
+        pandas = need("pandas", "A model of named features")
+        kinds = dict(zip(selection.columns, selection.kinds, strict=True))
+        cells = {name: self._feature(name, kind) for name, kind in kinds.items()}
+        frame = pandas.DataFrame(cells, index=range(len(self)))
+        return frame.set_axis(list(selection.labels or selection.columns), axis=1)
+
+    def _feature(self, name: str, kind: str) -> Any:
+        """Return a column as a model reads it; of texts, a missing one is empty."""
+        if kind == "number":
+            return self.numbers([name], optional=True)[:, 0]
+        texts = np.array([text or "" for text in self.texts(name)], dtype=object)
+        return need("pandas").Categorical(texts) if kind == "category" else texts
 
     def extra(self, name: str, role: str) -> AnyArray:
         """Return weights as numbers, and groups or anything else as texts, (N,)."""
@@ -312,8 +366,11 @@ class Records:
             )
         return [text or None for text in as_texts(column)]
 
-    def numbers(self, names: Sequence[str]) -> FloatArray:
-        """Return columns, or one column of lists, as numbers (N, n_columns); texts are parsed."""
+    def numbers(self, names: Sequence[str], *, optional: bool = False) -> FloatArray:
+        """Return columns, or one column of lists, as numbers (N, n_columns); texts are parsed.
+
+        Missing numbers are NaN if they are optional.
+        """
         columns = [self.column(name) for name in names]
         if len(columns) == 1 and is_list(columns[0].type):
             lengths = set(columns[0].value_lengths().to_pylist()) or {0}
@@ -328,17 +385,22 @@ class Records:
             )
         result = np.empty((len(self), len(columns)))
         for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-            result[:, k] = self._parse(column, name)
+            result[:, k] = self._parse(column, name, optional=optional)
         return result
 
-    def _parse(self, column: pa.Array, name: str, per_row: int = 1) -> FloatArray:
+    def _parse(
+        self, column: pa.Array, name: str, per_row: int = 1, *, optional: bool = False
+    ) -> FloatArray:
         import pyarrow as pa
         from pyarrow import compute
 
         kind = column.type
         what = f"column {name!r} of {self.where}"
-        if column.null_count:
+        if column.null_count and not optional:
             raise ValueError(f"{what} has lists with missing numbers. Fill or drop such rows.")
+        if pa.types.is_boolean(kind):
+            column = column.cast(pa.uint8())
+            kind = column.type
         if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
             return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         seen = str(kind)
@@ -348,7 +410,9 @@ class Records:
                 with suppress(pa.ArrowInvalid):
                     return np.asarray(each.cast(pa.float64()).to_numpy(zero_copy_only=False))
             place, text = next(
-                (i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text)
+                (i, text)
+                for i, text in enumerate(column.to_pylist())
+                if text is not None and not is_number(text)
             )
             seen = f"{text!r} in row {self.rows[place // per_row] + 1}"
         raise ValueError(
@@ -368,8 +432,8 @@ class ItemTable:
     ----------
     items : tuple of str
         Names of the rows.
-    values : ndarray of shape (n, number of columns), or of n str
-        The numbers, or the texts.
+    values : ndarray of shape (n, number of columns) or (n,), or data frame
+        The numbers, the texts, or columns of both.
     names : tuple of str or None
         Classes or features; None if the numbers came as lists.
     extra : dict of arrays (n,)
@@ -378,14 +442,17 @@ class ItemTable:
         What was left out.
     id : str
         Column that names the items.
+    kinds : tuple of str
+        What each column is, number, category or text, if the table holds features.
     """
 
     items: tuple[str, ...]
-    values: FloatArray
+    values: Any
     names: tuple[str, ...] | None
     extra: dict[str, AnyArray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     id: str = "task"
+    kinds: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -396,7 +463,7 @@ class ItemTable:
         return replace(
             self,
             items=tuple(self.items[row] for row in rows),
-            values=self.values[rows],
+            values=self.values.iloc[rows] if hasattr(self.values, "iloc") else self.values[rows],
             extra=extra,
         )
 
@@ -406,6 +473,8 @@ class ItemTable:
         The series holds texts.
         """
         pandas = need("pandas", "A model of named features")
+        if hasattr(self.values, "iloc"):
+            return self.values.set_axis(list(self.items))
         if self.values.ndim == 1:
             return pandas.Series(
                 self.values, self.items, name=(self.names or (None,))[0], dtype=object
@@ -427,8 +496,7 @@ def read_items(
     Parameters
     ----------
     select : callable
-        Selects the columns. Where nobody named them, columns of words are left out; if no other is
-        left, the only one is read as texts.
+        Selects the columns. Where nobody named those of predictions, columns of words are left out.
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
     logits : bool
@@ -455,9 +523,9 @@ def read_items(
         raise ValueError(f"{path}: {error}") from None
     data = list(table.batches)
     notes: list[str] = []
-    if data and selection.is_open:
-        selection, notes = _without_words(Records(data[0], (), path), selection)
-    needed = [id, *selection.columns]
+    if data and selection.decide is not None:
+        selection, notes = selection.decide(data, selection, path)
+    needed = [id, *(() if selection.optional and not strict else selection.columns)]
     needed += [column for role, column in extra.items() if role in ("groups", "weights")]
     starts = accumulate((each.num_rows for each in data), initial=0)
     parts = [
@@ -471,14 +539,19 @@ def read_items(
     if n_empty:
         notes.append(f"{plural(n_empty, 'row')} of {path} without a value left out.")
     _refuse_repeated(items, path, id)
-    values = np.concatenate([part.read(selection) for part in parts])
+    read = [part.read(selection) for part in parts]
+    if selection.kinds is None:
+        values: Any = np.concatenate(read)
+    else:
+        values = need("pandas").concat(read, ignore_index=True)
     more = {
         role: np.concatenate([part.extra(name, role) for part in parts])
         for role, name in extra.items()
     }
     if logits:
         values = softmax(values, axis=1)
-    return ItemTable(items, values, selection.labels, more, tuple(notes), id)
+    kinds = selection.kinds or ()
+    return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds)
 
 
 def _refuse_repeated(items: Sequence[str], path: str, id: str) -> None:
@@ -490,25 +563,25 @@ def _refuse_repeated(items: Sequence[str], path: str, id: str) -> None:
         )
 
 
-def _without_words(records: Records, selection: Selection) -> tuple[Selection, list[str]]:
-    """Leave out columns of texts of which none is a number, and say so.
-
-    If no other column is left, the only one is what is read.
-    """
+def _without_words(
+    data: Sequence[pa.RecordBatch], selection: Selection, path: str
+) -> tuple[Selection, list[str]]:
+    """Leave out columns of texts of which none is a number, and say so."""
+    records = Records(data[0], (), path)
     words = [name for name in selection.columns if _holds_words(records.column(name))]
     if not words:
         return selection, []
-    if len(words) < len(selection.columns):
-        labels = dict(zip(selection.columns, selection.labels or (), strict=False))
-        left_out = set(words)
-        kept = [name for name in selection.columns if name not in left_out]
-        note = f"columns of words were left out: {join_names(words)}."
-        return Selection(kept, tuple(labels[name] for name in kept)), [note]
-    if len(words) == 1:
-        return Selection(words, tuple(words), texts=True), []
-    raise ValueError(
-        f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns."
-    )
+    labels = dict(zip(selection.columns, selection.labels or (), strict=False))
+    left_out = set(words)
+    kept = [name for name in selection.columns if name not in left_out]
+    if not kept:
+        hold = "holds" if len(words) == 1 else "hold"
+        raise ValueError(
+            f"no column of {path} holds numbers: {join_names(words)} {hold} words. Name the "
+            "columns with columns."
+        )
+    note = f"columns of words were left out: {join_names(words)}."
+    return Selection(kept, tuple(labels[name] for name in kept)), [note]
 
 
 def _holds_words(column: pa.Array) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from credalset.io.items import (
     Select,
     Selection,
     select_features,
+    select_known,
     select_predictions,
     select_texts,
 )
@@ -44,9 +46,70 @@ def selector(model: Any, columns: Sequence[str] | None = None) -> Select:
     if model.reads == "texts":
         name = columns[0] if columns else model.text_name
         return lambda schema, taken: select_texts(schema, taken, name)
-    if columns is None and model.feature_names is not None:
-        columns = [str(name) for name in model.feature_names]
-    return lambda schema, taken: select_features(schema, taken, columns)
+    if model.feature_names is None:
+        return lambda schema, taken: select_features(schema, taken, columns)
+    return partial(
+        select_known,
+        names=list(map(str, model.feature_names)),
+        columns=columns,
+        kinds=model.feature_kinds,
+        optional=model._fills_in(),
+    )
+
+
+@dataclass
+class Remarks:
+    """What is to be said about scored rows.
+
+    Attributes
+    ----------
+    n_dropped : int
+        Rows that were left out because a value is missing.
+    missing : Counter
+        Rows without a value that the model fills in, by column.
+    unknown : Counter
+        Rows with a value that was not in training, by column and the first such value.
+    """
+
+    n_dropped: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __add__(self, other: Remarks) -> Remarks:
+        unknown = Counter(self.unknown)
+        first = dict(self.unknown.keys())
+        for (name, value), number in other.unknown.items():
+            unknown[name, first.get(name, value)] += number
+        return Remarks(self.n_dropped + other.n_dropped, self.missing + other.missing, unknown)
+
+    def to_list(self) -> list[Any]:
+        """Return the remarks as values that JSON has."""
+        unknown = [[*key, number] for key, number in self.unknown.items()]
+        return [self.n_dropped, dict(self.missing), unknown]
+
+    @classmethod
+    def from_list(cls, found: Sequence[Any]) -> Remarks:
+        """Return the remarks that `to_list` gave."""
+        n_dropped, missing, unknown = found
+        counted = Counter({(name, value): number for name, value, number in unknown})
+        return cls(n_dropped, Counter(missing), counted)
+
+    def warn(self) -> None:
+        """Say each in a warning."""
+        if self.n_dropped:
+            warn(
+                f"{plural(self.n_dropped, 'row')} without a value that is needed left out (strict "
+                "refuses them)."
+            )
+        for name, number in self.missing.items():
+            has = "has" if number == 1 else "have"
+            warn(f"{plural(number, 'row')} {has} no {name!r}, which the model fills in.")
+        for (name, value), number in self.unknown.items():
+            has = "has" if number == 1 else "have"
+            warn(
+                f"{plural(number, 'row')} {has} a value of {name!r} that was not in training "
+                f"(first: {value!r}). The model treats it as none of those that were."
+            )
 
 
 @dataclass(frozen=True)
@@ -73,7 +136,8 @@ class Scorer:
         Columns that hold the predictions: one column per class, one column of lists, or one column
         of objects. By default they are found by the names of the classes of the calibration. If its
         classes have no names, every column is read that no other parameter names. A classifier
-        reads the features, or the column of texts, that it was fitted with.
+        reads the features, or the column of texts, that it was fitted with; ``header=feature``
+        reads one from a column of another name.
     logits : bool
         Whether predictions are logits, to which a softmax is applied.
     groups : str, optional
@@ -86,8 +150,8 @@ class Scorer:
         Column with the votes in hand of each item, for a `CrowdCalibration`: lists of counts in the
         order of the classes.
     strict : bool
-        Whether to raise an error for a row in which a required value is missing. By default such
-        rows are left out, and a warning states their number.
+        Whether to raise an error for a row in which a value is missing. By default such rows are
+        left out, unless the model fills in missing features, and a warning states their number.
     trusted : sequence of str
         Estimator types that may be created when the model is loaded from a path, as in
         `credalset.load`.
@@ -207,8 +271,8 @@ class Scorer:
         pyarrow.RecordBatch
             Results with the columns of ``schema``.
         """
-        result = self._score(batch)
-        warn_dropped(batch.num_rows - result.num_rows)
+        result, remarks = self._score(batch)
+        remarks.warn()
         return result
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -224,18 +288,20 @@ class Scorer:
         pyarrow.RecordBatch
             Results with the columns of ``schema``. Batches without results are left out.
         """
-        n_dropped = 0
+        remarks = Remarks()
         for batch in batches:
-            result = self._score(batch)
-            n_dropped += batch.num_rows - result.num_rows
+            result, more = self._score(batch)
+            remarks += more
             if result.num_rows:
                 yield result
-        warn_dropped(n_dropped)
+        remarks.warn()
 
-    def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Remarks]:
+        """Return the results for a batch, and what is to be said about its rows."""
         selection = self._selection(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
-        needed = [*selection.columns, *(name for name in roles if name is not None)]
+        needed = [name for name in roles if name is not None]
+        needed += [] if selection.optional and not self.strict else selection.columns
         kept = Records(batch, needed, "the batch", strict=self.strict)
         given: dict[str, Any] = {}
         if self.votes is not None:
@@ -247,10 +313,33 @@ class Scorer:
         with warnings.catch_warnings():
             # They have a column of their own.
             warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)
-            inputs = self._model._read(self._input(kept, selection), **given)
+            features = self._input(kept, selection)
+            inputs = self._model._read(features, **given)
             sets = self.calibration._predict(inputs, as_level(self.alpha))
         carried = [kept.column(name) for name in self._names(batch.schema)]
-        return self._table(carried, sets)
+        remarks = self._remarks(features) if hasattr(features, "columns") else Remarks()
+        remarks.n_dropped = batch.num_rows - len(kept)
+        return self._table(carried, sets), remarks
+
+    def _remarks(self, features: Any) -> Remarks:
+        """Count missing values, and those of categories that were not in training."""
+        remarks = Remarks()
+        for name in features.columns:
+            column = features[name]
+            is_missing = column.isna() | (column == "")
+            if is_missing.any():
+                remarks.missing[name] = int(is_missing.sum())
+            if name in self._categories:
+                odd = column[~is_missing & ~column.isin(self._categories[name])]
+                if len(odd):
+                    remarks.unknown[name, str(odd.iloc[0])] = len(odd)
+        return remarks
+
+    @cached_property
+    def _categories(self) -> dict[str, set[Any]]:
+        """The categories that the model was trained on, by column."""
+        found: dict[str, set[Any]] = self._model._known_categories()
+        return found
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
@@ -279,9 +368,11 @@ class Scorer:
     def _input(self, records: Records, selection: Selection) -> Any:
         """Read predictions, features or texts."""
         values = records.read(selection)
+        if hasattr(values, "iloc"):
+            return values
         if self._model.feature_names is not None:
             pandas = need("pandas", "A model of named features")
-            return pandas.DataFrame(values, columns=list(selection.columns))
+            return pandas.DataFrame(values, columns=list(selection.labels or selection.columns))
         return softmax(values, axis=1) if self.logits else values
 
     def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
@@ -316,15 +407,6 @@ def as_calibrated_votes(votes: Annotations, calibration: Any) -> Annotations:
     if votes.classes is None or not own:
         return votes
     return replace(votes, classes=tuple(own.get(str(name), name) for name in votes.classes))
-
-
-def warn_dropped(n_dropped: int) -> None:
-    """Say how many rows were left out."""
-    if n_dropped:
-        warn(
-            f"{plural(n_dropped, 'row')} without a value that is needed left out (strict "
-            "refuses them)."
-        )
 
 
 def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:

@@ -17,7 +17,7 @@ from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_names, unmasked
 from credalset.exceptions import warn
 
-NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
+NOTED = ("n_features_in_", "feature_names_in_", "feature_kinds_in_", "text_name_in_")
 
 
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
@@ -133,6 +133,8 @@ def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
     """Record (reset) or check the number and names of the features, or the name of a text column.
 
+    Of a frame that does not only hold numbers, the kinds of its columns are recorded too.
+
     The inner estimator checks everything else.
     """
     unmasked(X, "X")
@@ -151,8 +153,22 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
             estimator.__dict__.pop(noted, None)
         if is_text:
             estimator.text_name_in_ = getattr(X, "name", None)
+        kinds = _kinds_of_columns(X)
+        if set(kinds) - {"number"}:
+            estimator.feature_kinds_in_ = kinds
     if not is_text and not hasattr(estimator, "text_name_in_") and getattr(X, "ndim", 2) == 2:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+def _kinds_of_columns(X: Any) -> tuple[str, ...]:
+    """Return what the columns of a pandas frame hold: number, category or text."""
+    if getattr(X, "ndim", 0) != 2 or not hasattr(X, "iloc"):
+        return ()
+    kinds = []
+    for dtype in X.dtypes:
+        is_number = dtype.kind in "biuf"
+        kinds.append("number" if is_number else "category" if dtype.name == "category" else "text")
+    return tuple(kinds)
 
 
 def accepts_sparse(estimator: Any) -> bool:

@@ -536,6 +536,18 @@ TABLE: dict[str, Callable[[World], Any]] = {
     ),
     "train_conformalize_test_split": split_off,
     "plotting.envelopes": lambda w: drawn(w, cs.plotting.envelopes, classes=None),
+    "plotting.range_strip": lambda w: heights(
+        cs.plotting.range_strip(sets_of(w), votes=w.give("votes", VOTES), ax=_axes())
+    ),
+    "plotting.coverage_by_difficulty": lambda w: heights(
+        cs.plotting.coverage_by_difficulty(sets_of(w), w.give("votes", VOTES), ax=_axes())
+    ),
+    "plotting.rejection": lambda w: heights(
+        cs.plotting.rejection(sets_of(w), w.give("votes", VOTES), ax=_axes())
+    ),
+    "plotting.share_calibration": lambda w: heights(
+        cs.plotting.share_calibration(predicted(w), w.give("votes", VOTES), ax=_axes())
+    ),
     "plotting.uncertainty_map": lambda w: (
         len(
             cs.plotting.uncertainty_map(
@@ -587,7 +599,12 @@ EXEMPT = {
     "annotator_labels": "takes sets alone",
     "metrics.mean": "takes sets alone",
     "metrics.decided": "takes sets alone",
+    "plotting.coverage_curve": "takes rows of results",
+    "plotting.scores": "takes a calibration alone",
+    "plotting.sizes": "takes sets alone",
+    "plotting.slices": "takes slices",
     "plotting.violins": "takes rows of results",
+    "plotting.votes_coming_in": "takes one item, and predicts as predict_set does",
     "plotting.voting": "takes rows of results",
     "plotting.dirichlet": "takes concentrations alone",
     "plotting.ternary": "reads marks as plotting.envelopes does",
@@ -612,6 +629,10 @@ def _axes() -> Any:
     from matplotlib.figure import Figure
 
     return Figure().subplots()
+
+
+def heights(ax: Any) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(line.get_ydata(), float) for line in ax.get_lines())
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:

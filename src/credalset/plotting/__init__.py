@@ -15,16 +15,36 @@ except ImportError:
     raise MissingExtraError("Plotting", "matplotlib", "plot") from None
 
 from credalset.plotting.charts import envelopes, violins, voting
+from credalset.plotting.displays import (
+    coverage_by_difficulty,
+    coverage_curve,
+    range_strip,
+    rejection,
+    scores,
+    share_calibration,
+    sizes,
+    slices,
+    votes_coming_in,
+)
 from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
 from credalset.plotting.uncertainty import uncertainty_map
 
 __all__ = [
+    "coverage_by_difficulty",
+    "coverage_curve",
     "dirichlet_contours",
     "envelopes",
+    "range_strip",
+    "rejection",
+    "scores",
+    "share_calibration",
+    "sizes",
+    "slices",
     "ternary",
     "ternary_grid",
     "uncertainty_map",
     "violins",
+    "votes_coming_in",
     "voting",
 ]
 

@@ -195,7 +195,7 @@ def violins(
     ['tv', 'kl']
     """
     names = [x, y] if hue is None or hue == x else [x, y, hue]
-    data = _columns(results, names, optional=["alpha"])
+    data = columns_of(results, names, optional=["alpha"])
     values = _numbers(data[y], y)
     ticks = _levels(data[x])
     hues = _levels(data[hue]) if len(names) == 3 and hue is not None else [None]
@@ -276,7 +276,7 @@ def _violin_legend(
     ax.legend(handles, labels, title=NICE_NAMES.get(hue, hue), **place, **look)
 
 
-def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
+def columns_of(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
     """Return columns of a data frame (pandas, polars, pyarrow), a mapping, or rows of mappings."""
     table = results
     if not isinstance(results, Mapping) and not hasattr(results, "columns"):

@@ -27,7 +27,7 @@ from credalset._batch import Batch
 from credalset.calibration.base import ScoreCalibration
 from credalset.calibration.noise import Noise
 from credalset.calibration.thresholds import Thresholds
-from credalset.scores import Score
+from credalset.scores import REGISTRY, Score
 from credalset.sets import Geometry
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +109,20 @@ def test_what_the_architecture_names_is_there() -> None:
     rooms = {path.stem for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     rooms |= {path.stem for path in PACKAGE.glob("*.py")} - NOT_DRAWN
     assert rooms <= set(re.findall(r"[\w.]+", drawing))
+
+
+def test_one_docstring_lists_the_scores() -> None:
+    """Others refer to it, so that a new score is named in one place."""
+    names = {f'``"{name}"``' for name in REGISTRY}
+    assert all(name in credalset.get_score.__doc__ for name in names)
+    listing = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                parts = (ast.get_docstring(node) or "").split("\n\n")
+                if any(sum(name in part for name in names) > len(names) / 2 for part in parts):
+                    listing.append(node.name)
+    assert listing == ["get_score"]
 
 
 def test_the_readme_is_short() -> None:

@@ -82,9 +82,8 @@ class ConformalCredalClassifier(
         score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork` (extra
         ``torch``).
     nonconformity : str or Score
-        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``,
-        ``"brier"``, ``"hellinger"``, ``"normalized"``; second order: ``"so"``, ``"density"``;
-        intervals: ``"intervals"``. Or an object from `credalset.scores`.
+        The nonconformity score: a name (`credalset.get_score` lists them), or an object from
+        `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
         Noise model: the assumption on the votes under which the true label distribution is covered.
 
@@ -431,9 +430,8 @@ class ConformalCredalClassifier(
         Y : array of shape (n, K), Annotations, or array of n labels
             Labels of these items.
         scores : sequence of str or Score, optional
-            Nonconformity scores. By default the score of the classifier and those of ``"tv"``,
-            ``"kl"``, ``"hellinger"``, ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` for
-            which the estimator makes predictions.
+            Nonconformity scores. By default the score of the classifier, and all others without
+            further parameters or an order of classes for which the estimator makes predictions.
         alpha : float or sequence of floats
             Miscoverage rates.
         random_state : int or None

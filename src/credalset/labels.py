@@ -304,9 +304,8 @@ def conformalize(
     predictions, votes, classes, groups, weights
         As in `credalset.conformalize`.
     score : str or Score
-        First-order score, as in `credalset.conformalize`. ``"kl"``, ``"tv"``, ``"inner"``,
-        ``"brier"`` and ``"hellinger"`` prefer labels with large predicted probability, ``"ws"``
-        those at a small expected distance.
+        First-order score, as in `credalset.conformalize`. Most scores, such as ``"kl"``, prefer
+        labels with a large predicted probability; ``"ws"`` those at a small expected distance.
     target : "annotator", "majority" or float
         Whose label the sets contain: that of an annotator asked at random; the label with most
         votes (one of them at random if several have); or, for a number such as 0.8, the labels of

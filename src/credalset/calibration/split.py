@@ -308,9 +308,7 @@ def conformalize(
         with those of the predictions. Without names, rows and columns are in the order in which
         the predictions are passed.
     score : str or Score
-        ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``,
-        ``"intervals"``, ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet
-        concentrations; or an object from `credalset.scores`.
+        Name of a score (`get_score` lists them), or an object from `credalset.scores`.
     classes : sequence, optional
         Names of the classes: of the columns of an array, or the order wanted for those of a data
         frame. The columns of later predictions are matched with these names.

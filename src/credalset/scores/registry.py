@@ -124,9 +124,10 @@ def get_score(score: str | Score) -> Score:
     Parameters
     ----------
     score : str or Score
-        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, ``"hellinger"``,
-        ``"brier"``, ``"normalized"``, ``"intervals"`` or the name of a score that you registered. A
-        score object is returned unchanged.
+        Name of a score, or a score object, which is returned unchanged. Names are, for predicted
+        distributions, ``"kl"``, ``"tv"``, ``"inner"``, ``"hellinger"``, ``"brier"``, ``"ws"`` (for
+        ordered classes) and ``"normalized"``; for Dirichlet concentrations, ``"so"`` and
+        ``"density"``; for predicted intervals, ``"intervals"``; and those that you registered.
 
     Returns
     -------

@@ -39,26 +39,57 @@ def flattest(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return a bound on the largest entropy, and the entropy of a member close to it, (n,).
 
-    The dual problem is $\min_{p, \nu} \sum_k e^{p_k} - 1 - \langle g, p \rangle + r \nu$ subject to
-    $|p_{k+1} - p_k| \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound. A
-    primal-dual interior-point method keeps multipliers a, b > 0 of both sides of the constraints,
-    whose difference is F − G; its Newton steps solve one tridiagonal system for all regions.
+    As $H(\lambda) = \min_p \sum_k e^{p_k} - 1 - \langle \lambda, p \rangle$, the dual problem is
+    $\min_{p, \nu} \sum_k e^{p_k} - 1 - \langle g, p \rangle + r \nu$ subject to $|p_{k+1} - p_k|
+    \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound, with the smallest
+    ν that it allows.
     """
-    k, n = mass.shape
+    k = len(mass)
     length = gaps.sum()
-    most, reached = np.full((2, n), np.log(k))
+    most = np.full(mass.shape[1], np.log(k))
+    reached = most.copy()
     outside = transport_cost((1.0 / k - mass).T, gaps) > radius
     still = outside & (radius <= 1e-14 * length)  # a point, to rounding
-    most[still] = reached[still] = entropy_of_valid(mass.T)[still]
+    most[still] = entropy_of_valid(mass.T)[still]
+    reached[still] = most[still]
+
     rows = np.flatnonzero(outside & ~still)
     g = mass[:, rows]
     r = radius[rows] / length
     d = (gaps / length)[:, None]
-    entropy = entropy_of_valid(g.T)
+    p = _potentials(g, r, d)
+    point = np.exp(p)
+    total = point.sum(axis=0)
+    # For a distribution e^p / total the sum is one, and log total takes the place of Σ e^p − 1.
+    smallest_nu = (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
+    most[rows] = np.log(total) - (g * p).sum(axis=0) + r * smallest_nu
+
+    # On the way from the centre to e^p / total, the last member.
+    point = point / total
+    cost = transport_cost((point - g).T, d[:, 0])
+    share = np.minimum(1.0, r / np.maximum(cost, 1e-300))
+    member = g + share * (point - g)
+    reached[rows] = entropy_of_valid(np.maximum(member, 0.0).T)
+    return np.minimum(most, np.log(k)), np.minimum(reached, most)
+
+
+def _potentials(g: FloatArray, r: FloatArray, d: FloatArray) -> FloatArray:
+    r"""Return p of the dual problem of `flattest`, (K, n), by a primal-dual interior-point method.
+
+    Multipliers a, b > 0 belong to the two sides of each constraint, with the slacks
+    $\nu d - (p_{k+1} - p_k)$ and $\nu d + (p_{k+1} - p_k)$. At the optimum
+
+    - λ = g + outflow of a − b: the difference is the mass F − G that crosses each edge,
+    - Σ d (a + b) = r: all of the radius is used,
+    - log λ = p,
+    - each multiplier times its slack is zero. The method lets it be ``goal``, ever smaller.
+    """
+    k = len(g)
     p = np.full_like(g, -np.log(k))
     point = np.full_like(g, 1.0 / k)
-    nu = 1.0 + 0.5 * (np.log(k) - entropy) / r
-    a, b = np.repeat(0.5 * r[None], 2 * k - 2, axis=0).reshape(2, k - 1, -1)
+    nu = 1.0 + 0.5 * (np.log(k) - entropy_of_valid(g.T)) / r
+    a = np.repeat(0.5 * r[None], k - 1, axis=0)
+    b = a.copy()
     for _ in range(MAX_STEPS):
         rise = p[1:] - p[:-1]
         room = nu * d
@@ -66,55 +97,71 @@ def flattest(
         down = 1.0 / (room + rise)
         gap = (a / up + b / down).sum(axis=0)
         bent = p - np.log(point)
-        lacks = g - point
-        error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(
-            bent * point
-        ).max(axis=0)
-        close = (
-            gap + error < CLOSE
-        )  # such regions no longer move, so a result does not depend on its batch
+        unbalanced = np.abs(g - point + _outflow(a - b)).max(axis=0)
+        error = unbalanced * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
+        # Regions that are close no longer move, so that a result does not depend on its batch.
+        close = gap + error < CLOSE
         if close.all():
             break
         goal = np.maximum(SIGMA * gap, 0.1 * CLOSE) / (2 * k - 2)
-        stiff_a = a * up
-        stiff_b = b * down
-        stiff = stiff_a + stiff_b
-        skew = d * (stiff_a - stiff_b)
         aim_a = goal * up
         aim_b = goal * down
-        sides = np.stack([lacks - bent * point + _outflow(aim_a - aim_b), _outflow(-skew)], axis=1)
-        first, second = np.moveaxis(_solve_tridiagonal(point, stiff, sides), 1, 0)
-        rise = first[1:] - first[:-1]
-        rise_second = second[1:] - second[:-1]
-        dnu = (d * (aim_a + aim_b) + skew * rise).sum(axis=0) - r
-        dnu /= (d * d * stiff - skew * rise_second).sum(axis=0)
-        rise += dnu * rise_second
-        move = d * dnu
-        fall_a = (move - rise) * up
-        fall_b = (move + rise) * down
-        # relative to a and b
-        da = aim_a / a - 1.0 - fall_a
-        db = aim_b / b - 1.0 - fall_b
-        dp = first + dnu * second
-        growth = dp + bent  # of the point, relative to it
-        fall = np.maximum(np.maximum(-fall_a, -fall_b), np.maximum(-da, -db)).max(axis=0)
-        step = np.minimum(1.0, 0.99 / np.maximum(np.maximum(fall, -growth.min(axis=0)), 1e-300))
+        dp, dnu = _newton_direction(g, r, d, point, bent, a * up, b * down, aim_a, aim_b)
+
+        # Relative changes: of the slacks, of the multipliers, and of λ.
+        rise = dp[1:] - dp[:-1]
+        slack_a = (d * dnu - rise) * up
+        slack_b = (d * dnu + rise) * down
+        da = aim_a / a - 1.0 - slack_a
+        db = aim_b / b - 1.0 - slack_b
+        growth = dp + bent
+
+        # All of them stay positive: at most 99 % of the way to the first that would be zero.
+        fall = np.maximum(np.maximum(-slack_a, -slack_b), np.maximum(-da, -db)).max(axis=0)
+        fall = np.maximum(fall, -growth.min(axis=0))
+        step = np.minimum(1.0, 0.99 / np.maximum(fall, 1e-300))
         step = np.where(np.isfinite(step + dnu) & ~close, step, 0.0)
         p = p + step * dp
         nu = nu + step * dnu
         point = point * (1.0 + step * growth)
         a = a * (1.0 + step * da)
         b = b * (1.0 + step * db)
-    point = np.exp(p)
-    total = point.sum(axis=0)
-    most[rows] = (
-        np.log(total) - (g * p).sum(axis=0) + r * (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
-    )
-    point = point / total
-    cost = transport_cost((point - g).T, d[:, 0])
-    member = g + np.minimum(1.0, r / np.maximum(cost, 1e-300)) * (point - g)
-    reached[rows] = entropy_of_valid(np.maximum(member, 0.0).T)
-    return np.minimum(most, np.log(k)), np.minimum(reached, most)
+    return p
+
+
+def _newton_direction(
+    g: FloatArray,
+    r: FloatArray,
+    d: FloatArray,
+    point: FloatArray,
+    bent: FloatArray,
+    stiff_a: FloatArray,
+    stiff_b: FloatArray,
+    aim_a: FloatArray,
+    aim_b: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the changes of p, (K, n), and of ν, (n,), in one step of `_potentials`.
+
+    With the multipliers that the linearised products ask for, ``aim − stiff · (change of the
+    slack)``, the balance of λ becomes
+
+        point · dp − outflow(stiff · rise of dp) = rest + dν · outflow(−skew),
+
+    where −outflow(stiff · rise) is the Laplacian of a chain with springs ``stiff``. It is solved
+    for both right-hand sides, and dν follows from Σ d (a + b) = r.
+    """
+    stiff = stiff_a + stiff_b
+    skew = d * (stiff_a - stiff_b)
+    rest = g - point - bent * point + _outflow(aim_a - aim_b)
+    sides = np.stack([rest, _outflow(-skew)], axis=1)
+    solved = _solve_tridiagonal(point, stiff, sides)
+    first = solved[:, 0]
+    second = solved[:, 1]
+    rise_first = first[1:] - first[:-1]
+    rise_second = second[1:] - second[:-1]
+    dnu = (d * (aim_a + aim_b) + skew * rise_first).sum(axis=0) - r
+    dnu /= (d * d * stiff - skew * rise_second).sum(axis=0)
+    return first + dnu * second, dnu
 
 
 def _outflow(flow: FloatArray) -> FloatArray:
@@ -163,11 +210,11 @@ def largest_sums(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) 
     """
     at = np.r_[0.0, np.cumsum(gaps)]
     best = np.full((len(radius), len(mass) - 1), np.inf)
-    for width in min(gaps) * 2.0 ** np.arange(np.ceil(np.log2(at[-1] / min(gaps))) + 1):
+    n_doublings = np.ceil(np.log2(at[-1] / min(gaps))) + 1
+    for width in min(gaps) * 2.0 ** np.arange(n_doublings):  # from the narrowest gap to the line
         near = mass.T @ np.maximum(1.0 - np.abs(at - at[:, None]) / width, 0.0)
-        best = np.minimum(
-            best, np.sort(near, axis=1)[:, :0:-1].cumsum(axis=1) + (radius / width)[:, None]
-        )
+        largest = np.sort(near, axis=1)[:, :0:-1]
+        best = np.minimum(best, largest.cumsum(axis=1) + (radius / width)[:, None])
     return best
 
 
@@ -179,18 +226,17 @@ def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, .
     """
     entropy = best = entr(mass).sum(axis=0)
     for size in (size for size in BLOCK_SIZES if size < len(mass)):
-        blocks = np.pad(mass, ((0, -len(mass) % size), (0, 0))).reshape(-1, size, len(radius))
+        missing = -len(mass) % size
+        blocks = np.pad(mass, ((0, missing), (0, 0))).reshape(-1, size, len(radius))
+        spaces = np.pad(gaps, (0, missing + 1)).reshape(-1, size, 1)
         before = blocks.cumsum(axis=1)
-        spaces = np.pad(gaps, (0, -len(mass) % size + 1)).reshape(-1, size, 1)
+        # To gather at the median, the smaller side of each edge crosses it.
         cost = (spaces * np.minimum(before, before[:, -1:] - before)).sum(axis=1)
         gain = entr(blocks).sum(axis=1) - entr(before[:, -1])
         order = np.argsort(-gain / np.maximum(cost, 1e-300), axis=0)
         spent = np.take_along_axis(cost, order, axis=0).cumsum(axis=0)
-        best = np.minimum(
-            best,
-            entropy
-            - np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0).sum(axis=0),
-        )
+        gained = np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0)
+        best = np.minimum(best, entropy - gained.sum(axis=0))
     return best
 
 
@@ -209,15 +255,16 @@ def gathered(
     groups = _Groups.of(mass, gaps)
     n = len(radius)
     k = len(mass)
-    near = np.stack(
-        [np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)]
-    )  # cost, entropy, price
-    far = np.zeros((3, n))
+    # Two vertices of the hull, on either side of the cost r: rows are cost, entropy and price.
+    # At first the centre, which costs nothing, and all mass in one group, without entropy.
+    near = np.stack([np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)])
+    far = np.stack([groups[k - 1].cost[0], np.zeros(n), np.zeros(n)])
     least = np.zeros(n)
-    far[0] = groups[k - 1].cost[0]
     is_open = far[0] > radius
     for _ in range(MAX_PRICES):
-        price = np.where(is_open, (near[1] - far[1]) / np.maximum(far[0] - near[0], 1e-300), 0.0)
+        # The slope between the two; a partition below their line is a further vertex.
+        slope = (near[1] - far[1]) / np.maximum(far[0] - near[0], 1e-300)
+        price = np.where(is_open, slope, 0.0)
         cost, entropy, _ = _shortest(groups, price)
         least = np.maximum(least, entropy + price * (cost - radius))
         is_open &= entropy + price * cost < near[1] + price * near[0] - 1e-12
@@ -227,12 +274,11 @@ def gathered(
         affordable = cost <= radius
         near = np.where(is_open & affordable, found, near)
         far = np.where(is_open & ~affordable, found, far)
-    unlimited = far[0] <= radius
+    unlimited = far[0] <= radius  # even one group is within the radius
     share = np.where(unlimited, 1.0, (radius - near[0]) / np.maximum(far[0] - near[0], 1e-300))
-    point = (1.0 - share) * _gather(groups, mass, near[2]) + share * _gather(groups, mass, far[2])
-    return np.where(unlimited, 0.0, least), np.minimum(
-        entropy_of_valid(point.T), np.where(unlimited, 0.0, near[1])
-    )
+    member = (1.0 - share) * _gather(groups, mass, near[2]) + share * _gather(groups, mass, far[2])
+    reached = np.minimum(entropy_of_valid(member.T), np.where(unlimited, 0.0, near[1]))
+    return np.where(unlimited, 0.0, least), reached
 
 
 def corners(
@@ -260,9 +306,13 @@ def corners(
     for sources, first, last in _patterns(k):
         total = sums[list(sources)]  # 0, F_1, …, F_{K−1}, 1, not yet those of the block
         fixed = np.r_[1:first, last + 1 : k]
+        # What the fixed sums leave of the radius is spent on the block: Σ gap |t − F| = left. Where
+        # t lies above the sums before a cut and below the others, that is slope · t = left + level;
+        # of all cuts, these are the lines that bound t, as the cost is convex.
         left = radius - (gap[fixed - 1] * np.abs(total[fixed] - sums[fixed])).sum(axis=0)
-        least, most = np.full(n, -np.inf), np.full(n, np.inf)
-        for cut in range(first, last + 2):  # t lies above the sums before the cut, below the others
+        least = np.full(n, -np.inf)
+        most = np.full(n, np.inf)
+        for cut in range(first, last + 2):
             slope = gap[first - 1 : cut - 1].sum() - gap[cut - 1 : last].sum()
             level = (gap[first - 1 : cut - 1] * sums[first:cut]).sum(axis=0)
             level -= (gap[cut - 1 : last] * sums[cut : last + 1]).sum(axis=0)
@@ -272,19 +322,16 @@ def corners(
                 least = np.maximum(least, (left + level) / slope)
             else:
                 most = np.where(left + level < 0, -np.inf, most)
-        before, after = total[first - 1], total[last + 1]
-        ordered = (np.diff(np.delete(total, np.s_[first : last + 1], axis=0), axis=0) >= 0).all(
-            axis=0
-        )
+        before = total[first - 1]
+        after = total[last + 1]
+        others = np.delete(total, np.s_[first : last + 1], axis=0)
+        ordered = (np.diff(others, axis=0) >= 0).all(axis=0)
         member = ordered & (least <= np.minimum(most, after)) & (most >= before)
         for end in (least, most):
             t = np.clip(end, before, after)
             total[first : last + 1] = t
-            yield (
-                np.maximum(np.diff(total, axis=0), 0.0),
-                member,
-                member & (np.abs(t - end) < 1e-12),
-            )
+            point = np.maximum(np.diff(total, axis=0), 0.0)
+            yield point, member, member & (np.abs(t - end) < 1e-12)
 
 
 @lru_cache
@@ -323,9 +370,9 @@ class _Groups(NamedTuple):
         """Gather every group at its weighted median."""
         k, n = mass.shape
         before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
-        rightward, leftward = np.zeros(
-            (2, k, k + 1, n)
-        )  # cost of moving a, …, m − 1 to m, and m, …, b − 1 to m
+        # Cost of moving the classes a, …, m − 1 to m, and of moving m, …, b − 1 to m.
+        rightward = np.zeros((k, k + 1, n))
+        leftward = np.zeros((k, k + 1, n))
         for m in range(1, k):
             rightward[m, :m] = rightward[m - 1, :m] + gaps[m - 1] * (before[m] - before[:m])
         for m in range(k - 2, -1, -1):
@@ -342,9 +389,8 @@ class _Groups(NamedTuple):
                 np.copyto(cost[: m + 1], costs, where=better)
                 place[: m + 1][better] = m
             weight = np.maximum(before[b] - before[:b], 0.0)
-            groups.append(
-                _Groups(cost, -weight * np.log(np.maximum(weight, 1e-300)), place, weight)
-            )
+            entropy = -weight * np.log(np.maximum(weight, 1e-300))
+            groups.append(_Groups(cost, entropy, place, weight))
         return groups
 
 
@@ -357,12 +403,15 @@ def _shortest(
     """
     columns = np.arange(len(price))
     begin = []
-    total, cost = np.zeros((2, len(groups) + 1, len(price)))
+    # Of the best partition of the first b classes.
+    total = np.zeros((len(groups) + 1, len(price)))
+    cost = np.zeros_like(total)
     for b, group in enumerate(groups, start=1):
         worth = total[:b] + group.entropy + price * group.cost
-        begin.append(worth.argmin(axis=0))
-        total[b] = worth[begin[-1], columns]
-        cost[b] = cost[begin[-1], columns] + group.cost[begin[-1], columns]
+        start = worth.argmin(axis=0)
+        total[b] = worth[start, columns]
+        cost[b] = cost[start, columns] + group.cost[start, columns]
+        begin.append(start)
     return cost[-1], total[-1] - price * cost[-1], begin
 
 
@@ -393,20 +442,15 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
     k, n = mass.shape
     close = 1e-12 * (1.0 + radius)
     tie = 1e-9 * (1.0 + radius)
-    best, bound = np.full((2, k, n), np.inf)
-    rows, low, high = (
-        np.arange(n),
-        *np.zeros((2, 3, k, n)),
-    )  # level, cost and slope of the brackets' ends
-    for end, level in ((low, np.full(n, 1.0 / k)), (high, mass.max(axis=0))):
-        cost, slope = _cost_at_level(level, mass)
-        end[0] = level
-        end[1] = cost
-        end[2] = slope
-        best = np.minimum(best, cost)
+    rows = np.arange(n)
+    bound = np.full((k, n), np.inf)
+    # The ends of the brackets: level, cost and slope of each class.
+    low = _tangents(np.full(n, 1.0 / k), mass)
+    high = _tangents(mass.max(axis=0), mass)
+    best = np.minimum(low[1], high[1])
     best[mass == mass.max(axis=0)] = 0.0
     for _ in range(MAX_LEVELS):
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # where the tangents at both ends meet
             level = (high[1] - low[1] + low[2] * low[0] - high[2] * high[0]) / (low[2] - high[2])
             chord = low[1] + low[2] * (level - low[0])
         inside = (low[2] < 0) & (high[2] > 0) & (low[0] < level) & (level < high[0])
@@ -427,12 +471,17 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
         is_open = is_open[:, kept]
         chosen = np.where(is_open, bound[:, rows], np.inf).argmin(axis=0)
         level = level[chosen, np.arange(len(rows))]
-        cost, slope = _cost_at_level(level, mass[:, rows])
-        best[:, rows] = np.minimum(best[:, rows], cost)
-        found = np.stack([np.broadcast_to(level, cost.shape), cost, slope])
-        low = np.where((slope < 0) & (level > low[0]), found, low)
-        high = np.where((slope >= 0) & (level < high[0]), found, high)
+        found = _tangents(level, mass[:, rows])
+        best[:, rows] = np.minimum(best[:, rows], found[1])
+        low = np.where((found[2] < 0) & (level > low[0]), found, low)
+        high = np.where((found[2] >= 0) & (level < high[0]), found, high)
     return np.where(best <= radius, best, bound)
+
+
+def _tangents(level: FloatArray, mass: FloatArray) -> FloatArray:
+    """Return level, cost and slope of the cost at a level of each item, (3, K, n)."""
+    cost, slope = _cost_at_level(level, mass)
+    return np.stack([np.broadcast_to(level, cost.shape), cost, slope])
 
 
 def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -443,9 +492,11 @@ def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, Flo
     (`_landscapes`).
     """
     k, n = mass.shape
+    # The slope is that between this level and one slightly above, computed together.
     t = np.concatenate([level, level + NUDGE])
     twice = np.concatenate([mass, mass], axis=1)
-    left, right = np.zeros((2, 2 * k, 2 * n))
+    left = np.zeros((2 * k, 2 * n))
+    right = np.zeros((2 * k, 2 * n))
     left[k:] = _landscapes(t, twice)
     right[:k] = _landscapes(t, twice[::-1])[::-1]
     before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
@@ -457,9 +508,9 @@ def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, Flo
         gain[:, :n] -= near
         gain[:, n:] -= near
         np.maximum(cost, gain, out=cost)
-        near = (
-            near + before[np.minimum(classes + s, k - 1) + 1] - before[np.maximum(classes - s, 0)]
-        )
+        # The mass within the distance s of each class.
+        end = np.minimum(classes + s, k - 1) + 1
+        near = near + before[end] - before[np.maximum(classes - s, 0)]
     slope = (cost[:, n:] - cost[:, :n]) / NUDGE
     whole = np.rint(slope)  # exact unless the slope changes in between
     return cost[:, :n], np.where(np.abs(slope - whole) < 0.01, whole, slope)

@@ -24,8 +24,8 @@ from credalset._typing import FloatArray, IntArray
 from credalset.acceptance.cases import Cases
 from credalset.acceptance.losses import Loss
 
-GRID = 100  # thresholds: quantiles of the risk on other items
-BETS = 32
+GRID = 200  # thresholds: quantiles of the risk on other items
+BETS = 8
 LARGEST_BET = 0.98  # of the bet at which one certain loss would end the game
 NOTHING = -np.inf  # threshold if nothing can be accepted
 DIGITS = 12  # to which Z is rounded, so that equal values are counted together
@@ -85,7 +85,7 @@ def certify(
     loss : Loss
         The loss of accepting a label.
     errors : sequence of R floats
-        Bounds of the mean loss among accepted items. They share δ.
+        Bounds of the mean loss among accepted items, in ascending order. They share δ.
     delta : float
         Probability with which any of the thresholds may be wrong.
     clusters : ndarray of n ints, optional
@@ -114,4 +114,5 @@ def certify(
             if log_evidence(values, times * often, error - loss.high) < needed:
                 break
             found[number] = threshold
-    return found
+    # A threshold that keeps to a smaller error keeps to a larger one.
+    return np.maximum.accumulate(found)

@@ -33,6 +33,7 @@ class FitItems:
         freeze(self, "prediction", "counts")
 
 
+PART = 4  # one part in so many is learned from, unless there is a model to train
 DRAWS = 8  # ways to draw a fixed number of votes in hand from those of an item
 
 
@@ -156,9 +157,10 @@ def two_rules(
     """Certify two rules for one table, so that each item is treated by one that has not seen it.
 
     Two random quarters a1, a2: the fit to a1 certifies and treats everything outside a1; the fit to
-    a2 certifies outside a2, and treats a1. Each has half of δ, so that both hold together. This is
-    exact for items from one population. With ``halves``, the fit to one half certifies and treats
-    the other, which is also exact for the items of this very table.
+    a2 certifies outside a2, and treats a1. They divide δ in proportion to the items that they
+    treat, so that both hold together. This is exact for items from one population. With
+    ``halves``, the fit to one half certifies and treats the other, which is also exact for the
+    items of this very table.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ def two_rules(
     n_items = len(counts)
     unit = np.arange(n_items) if units is None else units
     order = generator.permutation(int(unit.max(initial=-1)) + 1)
-    part = 2 if halves else 4
+    part = 2 if halves else PART
     ends = [len(order) // part, 2 * (len(order) // part)]
     if halves:
         ends[1] = len(order)
@@ -188,7 +190,7 @@ def two_rules(
     rule = np.zeros(n_items, dtype=np.int64)
     rule[first] = 1
     fits, thresholds, cases, fitted = [], [], [], []
-    for rows in (first, second):
+    for number, rows in enumerate((first, second)):
         made = fit(rows)
         found = crowd_cases(made.law, made.prediction, counts, claim.loss, None, generator)
         own = found.take(rows)
@@ -198,9 +200,8 @@ def two_rules(
         fits.append(made)
         fitted.append(own)
         cases.append(rest)
-        thresholds.append(
-            certify(rest, own, claim.loss, claim.errors, claim.delta / 2.0, clusters=clusters)
-        )
+        delta = claim.delta * float((rule == number).mean())
+        thresholds.append(certify(rest, own, claim.loss, claim.errors, delta, clusters=clusters))
     return TableRule(
         (fits[0], fits[1]),
         (first, second),

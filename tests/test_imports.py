@@ -36,7 +36,7 @@ LAYERS = [
     ["_files", "_blocks"],
     ["_predictions"],
     ["_validation"],
-    ["_display"],
+    ["_display", "_html"],
     ["_batch"],
     ["io.folders"],
     ["io.store"],

@@ -11,6 +11,7 @@ import numpy as np
 
 from credalset._batch import Batch, Names, find_rows, take_names
 from credalset._display import plural
+from credalset._html import MOST_ROWS, Bar, html_table
 from credalset._predictions import Named
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
 from credalset._validation import as_generator, as_positive_int, freeze
@@ -25,6 +26,9 @@ from credalset.simplex import log_base, sample_uniform
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
+
+
+MOST_CLASSES = 6  # columns of a table in a notebook
 
 
 @final
@@ -634,6 +638,30 @@ class CredalSet(Saved, Named):
             if names is not None and len(names) != size:
                 raise ValueError(f"{name} must hold {size} names, but holds {len(names)}.")
         return dataclasses.replace(sets, classes=classes, items=items)
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first sets: the ranges of all classes, or of the likeliest ones."""
+        shown = self[:MOST_ROWS]
+        lower, upper = shown.envelope()
+        center = shown.center
+        empty = shown.is_empty()
+        columns = np.arange(self.n_classes)
+        if len(columns) > MOST_CLASSES:
+            columns = np.sort(np.argsort(-center.mean(axis=0), kind="stable")[:MOST_CLASSES])
+        items = range(len(shown)) if shown.items is None else shown.items
+        names = self.class_names
+        rows: list[list[str | Bar]] = []
+        for i, item in enumerate(items):
+            ranges = [
+                "empty" if empty[i] else Bar(lower[i, k], upper[i, k], center[i, k])
+                for k in columns.tolist()
+            ]
+            rows.append([str(item), *ranges])
+        headings = ["item", *(str(names[k]) for k in columns.tolist())]
+        caption = repr(self)
+        if len(columns) < self.n_classes:
+            caption += f"; {len(columns)} of {self.n_classes} classes shown"
+        return html_table(caption, headings, rows, n_rows=len(self), left=len(headings))
 
     def __repr__(self) -> str:
         text = f"CredalSet: {plural(len(self), self.geometry.shape)} over {self.n_classes} classes"

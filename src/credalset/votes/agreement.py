@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._display import Estimate, Rows, number_text, plural, table_text
+from credalset._html import MOST_ROWS, html_table
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.exceptions import need
@@ -191,6 +192,19 @@ class Agreement:
                 "" if few else f"\n… the {MAX_WORKERS} lowest of {len(self.workers)} workers"
             )
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return tables of the statistics, of the classes and of the first workers."""
+        size = f"{plural(self.n_items, 'item')}, {plural(self.n_votes, 'vote')}"
+        title = f"Agreement: {size}, {plural(self.n_paired, 'item')} with at least two"
+        overall = [[TITLES[name], *_with_bounds(value)] for name, value in self.overall.items()]
+        parts = [html_table(title, ["", "value", f"{100 * self.level:g}% interval"], overall)]
+        for name, found in (("classes", self.classes), ("workers", self.workers)):
+            if found:
+                headings = list(found[0])
+                rows = [[_text(row[key]) for key in headings] for row in found[:MOST_ROWS]]
+                parts.append(html_table(name, headings, rows, n_rows=len(found)))
+        return "\n".join(parts)
 
     __repr__ = __str__
 
@@ -395,3 +409,7 @@ def resample(
     for done in range(0, n_resamples, block):
         size = min(block, n_resamples - done)
         yield random.multinomial(n, share, size=size).astype(np.float64)
+
+
+def _text(value: Any) -> str:
+    return number_text(float(value)) if isinstance(value, float) else str(value)

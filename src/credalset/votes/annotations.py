@@ -11,6 +11,7 @@ import numpy as np
 
 from credalset._batch import Names, VoteTable, class_names, find_rows, item_names, take_names
 from credalset._display import join_names, plural
+from credalset._html import MOST_ROWS, html_table
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, as_names, check_choice, unmasked
 from credalset.exceptions import need
@@ -606,6 +607,17 @@ class Annotations(VoteTable):
         return alike and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """Return a table of the votes on the first items, and the notes of reading."""
+        names = self.classes or range(self.n_classes)
+        items = range(len(self)) if self.items is None else self.items
+        rows = [
+            [str(item), *(f"{number:g}" for number in counts)]
+            for item, counts in zip(items[:MOST_ROWS], self.counts[:MOST_ROWS], strict=False)
+        ]
+        caption = " ".join([repr(self), *self.notes])
+        return html_table(caption, ["item", *map(str, names)], rows, n_rows=len(self))
 
     def __repr__(self) -> str:
         kind = "classes" if self.scale is None else "levels"

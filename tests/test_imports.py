@@ -52,6 +52,7 @@ LAYERS = [
     ["acceptance"],
     ["labels"],
     ["predictors"],
+    ["estimation"],
     ["metrics"],
     ["evaluation"],
     ["plotting"],

@@ -52,6 +52,7 @@ ROLES = {
     *("texts", "images", "slices", "color", "truth", "covered", "rows", "threshold"),
     *("below", "above", "scale", "features", "sets", "ask"),
     *("judges", "kinds", "clusters"),
+    *("values", "strata", "minus"),
 }
 
 
@@ -581,9 +582,29 @@ def pooled(w: World) -> bool:
 TABLE |= {
     "JudgePool.fit": pooled,
     "JudgePool.score": lambda w: round(
-        POOL.score(judged(w), w.give("y", VOTES), kinds=w.give("groups", GROUPS)), 8
+        POOL.score(judged(w), in_class_order(w, VOTES), kinds=w.give("groups", GROUPS)), 8
     ),
 }
+
+
+SOME_VOTES = VOTES.mul(np.arange(N) % 2, axis=0)
+
+
+def estimated(w: World) -> tuple[Any, ...]:
+    found = cs.estimate(
+        w.give("predictions", P),
+        w.give("votes", SOME_VOTES),
+        groups=w.give("groups", GROUPS),
+        weights=w.give("weights", WEIGHTS),
+        values=w.give("values", PER_CLASS, per_class=True),
+    )
+    shares = np.empty((3, K))
+    parts = [found, *(found.groups[name] for name in sorted(found.groups))]
+    shares[:, w.columns] = [part.value[:K] for part in parts]
+    return shares, np.array([part.value[K] for part in parts])
+
+
+TABLE |= {"estimate": estimated}
 RENAMED_CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=15).fit(
     P.set_axis(OTHERS), VOTES.set_axis(OTHERS)
 )
@@ -612,6 +633,7 @@ EXEMPT = {
     "Evaluation": "a result",
     "Verdict": "a result",
     "Guarantee": "a result",
+    "Estimated": "a result",
     "CredalSet.__init__": "made by predict_set and region",
     "CrossCalibration.__init__": "made by cross_conformalize",
     "Calibration.": "abstract: the calibrations have rows",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from credalset.classifier import ConformalCredalClassifier
     from credalset.crowd import DirichletCrowd, VotingPolicy
+    from credalset.estimation import Estimated, estimate
     from credalset.evaluation import evaluate
     from credalset.exceptions import (
         ClusterError,
@@ -77,6 +78,7 @@ _HOMES = {
     "crowd": "DirichletCrowd VotingPolicy",
     "io.scorer": "Scorer",
     "predictors": "SoftLabelClassifier",
+    "estimation": "Estimated estimate",
     "evaluation": "evaluate",
     "scores": "get_score",
     "io.store": "load",
@@ -123,6 +125,7 @@ __all__ = [
     "CredalSetWarning",
     "CrossCalibration",
     "DirichletCrowd",
+    "Estimated",
     "FewVotes",
     "FileFormatError",
     "Guarantee",
@@ -140,6 +143,7 @@ __all__ = [
     "datasets",
     "distributed",
     "epsilon_from_counts",
+    "estimate",
     "evaluate",
     "evaluation",
     "get_score",

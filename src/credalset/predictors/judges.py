@@ -109,7 +109,13 @@ def read_judged(judges: Any, votes: Any) -> tuple[Answers, Labels]:
     classes = labels.classes
     if classes is None:
         named = [class_names(part, f"judges[{name!r}]") for name, part in parts]
-        classes = next((names for names in named if names is not None), None)
+        orders = list(dict.fromkeys(names for names in named if names is not None))
+        if len(orders) > 1:
+            raise ValueError(
+                "votes has no names of classes, and judges have their classes in different orders. "
+                "Name the classes of votes: a data frame with classes as columns, or Annotations."
+            )
+        classes = orders[0] if orders else None
     answers = _read_parts(parts, classes, labels.n_classes)
     found = answers.batch().votes(labels, "votes", partial=True)
     if not found.has_votes.any():

@@ -336,7 +336,8 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         judges, kinds
             As in `predict_proba`.
         y : array or data frame of shape (N, K), Annotations, or N labels
-            People's votes. Items without votes are left out.
+            People's votes. Items without votes are left out. Without names, columns are in the
+            order of ``classes_``.
         sample_weight : array of shape (N,), optional
             Weight of each item.
 

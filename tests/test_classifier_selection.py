@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, make_scorer
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import credalset as cs
-from credalset import ConformalCredalClassifier, SoftLabelClassifier, metrics
+from credalset import Annotations, ConformalCredalClassifier, SoftLabelClassifier, metrics
 
 DATA = cs.datasets.make_synthetic(300, n_classes=3, n_votes=20, random_state=0)
 X, COUNTS = DATA.X, DATA.counts
@@ -139,6 +140,58 @@ def test_a_search_as_the_inner_estimator(kind: str) -> None:
 def test_a_search_that_would_have_rows_of_one_item_in_two_folds_is_refused() -> None:
     with pytest.raises(ValueError, match=r"GridSearchCV\(SoftLabelClassifier"):
         ConformalCredalClassifier(GridSearchCV(LogisticRegression(), {"C": GRID})).fit(X, COUNTS)
+
+
+# --- searches over classifiers, with votes as a table ---
+
+
+def table_of_votes(n: int = 90) -> tuple[Any, Any]:
+    """Named features, and a row per vote, in another order."""
+    items = [f"t{i:03d}" for i in range(n)]
+    item, label = np.nonzero(COUNTS[:n])
+    times = COUNTS[item, label].astype(int)
+    rows = pd.DataFrame({"task": np.array(items)[item], "label": np.array(["a", "b", "c"])[label]})
+    rows = rows.loc[rows.index.repeat(times)].sample(frac=1, random_state=0)
+    rows["worker"] = [f"w{i}" for i in range(len(rows))]
+    return pd.DataFrame(X[:n], items), rows[["task", "worker", "label"]]
+
+
+def test_a_search_over_the_classifier_with_votes_as_a_table() -> None:
+    frame, rows = table_of_votes()
+    votes = Annotations.from_table(rows)
+    assert votes.items != tuple(frame.index)
+    search = GridSearchCV(
+        ConformalCredalClassifier(LogisticRegression()), {"estimator__C": GRID}, cv=3
+    )
+    found = search.fit(frame, votes.align(frame.index))
+    counts = pd.DataFrame(COUNTS[:90], frame.index, ["a", "b", "c"])
+    other = clone(search).fit(frame, counts)
+    assert found.cv_results_["mean_test_score"] == pytest.approx(
+        other.cv_results_["mean_test_score"], rel=1e-12
+    )
+    assert found.best_params_ == other.best_params_
+
+
+@pytest.mark.parametrize("kind", ["votes", "counts", "counts without names"])
+def test_a_search_with_votes_in_another_order_says_how(kind: str) -> None:
+    frame, rows = table_of_votes()
+    votes = Annotations.from_table(rows)
+    counts = pd.DataFrame(votes.counts, votes.items, votes.classes)
+    Y = {"votes": votes, "counts": counts, "counts without names": counts.reset_index(drop=True)}
+    search = GridSearchCV(ConformalCredalClassifier(LogisticRegression()), {}, error_score="raise")
+    with pytest.raises(ValueError, match=r"GridSearchCV.*votes\.align\(X\.index\)"):
+        search.fit(frame, Y[kind])
+
+
+def test_rows_of_votes_are_not_counts() -> None:
+    frame, rows = table_of_votes()
+    for Y in (rows, rows.set_index("task")):
+        with pytest.raises(TypeError, match=r"Annotations\.from_table\(Y\)"):
+            ConformalCredalClassifier(LogisticRegression()).fit(frame, Y)
+    wide = pd.DataFrame(COUNTS[:90], columns=["a", "b", "c"])
+    wide.insert(0, "item", frame.index)
+    with pytest.raises(TypeError, match=r"set_index\('item'\)"):
+        ConformalCredalClassifier(LogisticRegression()).fit(frame, wide)
 
 
 # --- compare ---

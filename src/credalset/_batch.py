@@ -124,11 +124,17 @@ def class_names(value: Any, name: str = "predictions") -> Names | None:
 
 
 def match_names(
-    own: Names | None, wanted: Names | None, what: str, name: str, like: str
+    own: Names | None,
+    wanted: Names | None,
+    what: str,
+    name: str,
+    like: str,
+    remedy: str | None = None,
 ) -> IntArray | None:
     """Return the positions of ``wanted`` in ``own``; None if the order is the same or one is None.
 
-    Items of ``own`` that are not wanted are left out; classes and features must be the same.
+    Items of ``own`` that are not wanted are left out; classes and features must be the same. The
+    remedy is that of `REMEDIES` unless another is given.
     """
     if own is None or wanted is None or own == wanted:
         return None
@@ -140,7 +146,7 @@ def match_names(
         has = "has" if len(missing) == 1 else "have"
         raise ValueError(
             f"{plural(len(missing), 'item')} of {like} {has} no {name}: {join_names(missing)}. "
-            f"{REMEDIES[what]}."
+            f"{remedy or REMEDIES[what]}."
         )
     if missing or more:
         lacks = [f"there is no {join_names(missing)} in {name}"] if missing else []
@@ -285,7 +291,16 @@ def read_votes(votes: Any, name: str = "votes") -> Labels:
     classes = class_names(votes, name)
     if isinstance(votes, VoteTable):
         return shares_of(votes.counts, name, items, classes, votes.scale)
-    matrix = as_matrix(votes, name)
+    try:
+        matrix = as_matrix(votes, name)
+    except TypeError:
+        if not hasattr(votes, "columns") or callable(votes.columns):
+            raise
+        raise TypeError(
+            f"{name} is a table with texts in its cells. Rows of task, worker and label become "
+            f"counts by cs.Annotations.from_table({name}). If its numbers are counts, the names of "
+            f"the items belong into its index: {name}.set_index({str(votes.columns[0])!r})."
+        ) from None
     known = matrix[~_without_votes(matrix)]
     if (known == np.floor(known)).all():
         return shares_of(matrix, name, items, classes)
@@ -351,6 +366,8 @@ class Batch(Named):
         The argument, in messages.
     is_named : bool
         Whether the columns had names when they were passed.
+    remedy : str or None
+        What to do about items that have no votes; None for that of `REMEDIES`.
     """
 
     values: Any
@@ -360,6 +377,7 @@ class Batch(Named):
     order: IntArray | None = None
     name: str = "predictions"
     is_named: bool = False
+    remedy: str | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -503,7 +521,7 @@ class Batch(Named):
                 )
             return found
         if not partial or found.items == self.items:
-            rows = match_names(found.items, self.items, "items", name, self.name)
+            rows = match_names(found.items, self.items, "items", name, self.name, self.remedy)
             known = len(set(found.items) - set(self.items))
             return replace(found if rows is None else found[rows], n_unmatched=known)
         return self._look_up_items(found, name)

@@ -20,6 +20,14 @@ from credalset.exceptions import warn
 NOTED = ("n_features_in_", "feature_names_in_", "feature_kinds_in_", "text_name_in_")
 
 
+#: what to do about items without labels: scikit-learn divides both by position
+ALIGN = (
+    "Select the items that both have. For GridSearchCV and others that divide X and the votes by "
+    "position, put the votes into the order of X first: votes.align(X.index), or "
+    "votes.loc[X.index] of a frame"
+)
+
+
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
     """Return labels in the order of the items of X and of the classes.
 
@@ -63,7 +71,7 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         items = item_names(unmasked(X, "X"), "X")
         if items is None and _is_only_numbered(Y, name):
             labels = replace(labels, items=None)
-    batch = Batch(rows, n_classes, items, known, name="X")
+    batch = Batch(rows, n_classes, items, known, name="X", remedy=ALIGN)
     found = batch.votes(labels, name)
     # Numbers 0, …, K − 1 are matched, but are no names.
     return replace(found, classes=None) if known is not None and is_default(known) else found

@@ -98,6 +98,52 @@ def test_a_table_in_cp1252_is_named_and_imported(run: Run) -> None:
     assert Path("clean.csv").read_bytes() == first
 
 
+@pytest.mark.parametrize("fault", ["cp1252", "delimiter"])
+def test_every_command_names_the_one_that_cleans(fault: str, files: Path, run: Run) -> None:
+    """With the options of the message, the table is clean, and the command goes through."""
+    table = ["--columns", "no,perhaps,yes"]
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *table)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "hand", "--in-hand", "0,1", *table)
+    odd = {
+        "cp1252": lambda text: text.replace("text", "ü").replace("w1", "ä").encode("cp1252"),
+        "delimiter": lambda text: text.replace(",", "|").encode(),
+    }[fault]
+    for name in ("test.csv", "votes.csv", "features.csv"):
+        content = Path(name).read_text()
+        if name == "features.csv":
+            content = content.replace("task", "task,ü").replace("\nt", "\nt0,t")
+        Path(f"odd-{name}").write_bytes(odd(content))
+    option = {"cp1252": "--encoding cp1252", "delimiter": "--delimiter '|'"}[fault]
+    commands = [
+        "calibrate odd-test.csv votes.csv -o new",
+        "calibrate calibration.csv odd-votes.csv -o new",
+        "fit odd-features.csv votes.csv -o new",
+        "fit features.csv odd-votes.csv -o new",
+        "predict made odd-test.csv -o sets.csv",
+        "check made odd-test.csv votes.csv",
+        "check made test.csv odd-votes.csv",
+        "report made odd-test.csv votes.csv",
+        "plan hand odd-test.csv -o tasks.csv",
+        "agree odd-votes.csv",
+        "import odd-votes.csv -o clean.csv",
+        "import odd-test.csv --kind table -o clean.csv",
+    ]
+    for command in commands:
+        said = run(*command.split(), code=2).err
+        name = next(word for word in command.split() if word.startswith("odd"))
+        assert f"credalset import {name} {option} -o clean.csv" in said, command
+        assert "--kind table" in said
+    words = ["--encoding", "cp1252"] if fault == "cp1252" else ["--delimiter", "|"]
+    run("import", "odd-test.csv", *words, "--kind", "table", "-o", "clean.csv")
+    run("import", "odd-votes.csv", *words, "-o", "clean-votes.csv")
+    run("check", "made", "clean.csv", "clean-votes.csv")
+
+
+def test_predictions_are_no_votes(files: Path, run: Run) -> None:
+    said = run("import", "calibration.csv", "-o", "clean.csv", code=2).err
+    assert "--kind table" in said
+
+
 def test_only_decimal_commas_change(run: Run) -> None:
     rows = ["id;words;size;thousands;mixed", "1,5;a, b;1,5;1.234,5;1,5", "2,5;c;2;2;x"]
     Path("features.csv").write_text("\n".join(rows))

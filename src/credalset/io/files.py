@@ -29,6 +29,7 @@ __all__ = [
     "FORMATS",
     "STDIN",
     "File",
+    "clean_copy",
     "find_files",
     "format_of",
     "open_file",
@@ -166,14 +167,18 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
         if isinstance(error, UnicodeError) or "invalid UTF8" in what:
             what = "it is not text in UTF-8"
-            remedy = (
-                "Save it as UTF-8, or write a clean copy of it: credalset import "
-                f"{name} --encoding cp1252 -o clean.csv, with --kind table for predictions and "
-                "features"
-            )
+            remedy = f"Save it as UTF-8, or {clean_copy(name, '--encoding cp1252')}"
         if isinstance(error, RecursionError):
             what = "it is nested too deeply"
         raise FileFormatError(f"{name} cannot be read: {what}. {remedy}.") from None
+
+
+def clean_copy(name: str, option: str) -> str:
+    """Return the words of an advice to import a file with an option."""
+    return (
+        f"write a clean copy of it: credalset import {name} {option} -o clean.csv, with --kind "
+        "table for predictions and features"
+    )
 
 
 def _arrow_zstd(stream: Any) -> Any:

@@ -72,8 +72,8 @@ def find_id(names: Sequence[str]) -> str:
     if found is None:
         raise ValueError(
             "the table has no column with a usual name of the items "
-            f"({', '.join(SYNONYMS['task'])}); it has {join_names(names, 12)}. Name the column "
-            "with id."
+            f"({', '.join(SYNONYMS['task'])}); it has {join_names(names, 12)}. Say which one "
+            "names the items with id (--id)."
         )
     return str(found)
 
@@ -102,7 +102,7 @@ def select_features(
     if columns is None:
         free = [name for name in schema.names if name not in taken]
         refuse_missing(schema, free)
-        return Selection(free, tuple(free))
+        return Selection(free, tuple(free), decide=_without_words)
     refuse_missing(schema, columns)
     return Selection(list(columns), tuple(columns))
 

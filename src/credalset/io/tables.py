@@ -38,6 +38,7 @@ from credalset.io.files import (
     FORMATS,
     STDIN,
     File,
+    clean_copy,
     find_files,
     format_of,
     open_file,
@@ -65,6 +66,7 @@ __all__ = [
 ]
 
 DELIMITERS = ",;\t"
+OTHER_DELIMITER = "|"  # is not tried, as it may well be part of a name, but suspected
 BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of a text file that Arrow parses at a time
 # Bytes of a Parquet column that are read ahead, where Arrow would hold all of it.
@@ -267,7 +269,7 @@ def _open_table(
         format, head, stream = opened or _open(file)
         if format in ("csv", "tsv"):
             text = open_text(file, head, stream, encoding)
-            table = _read_csv(head, text, "\t" if format == "tsv" else delimiter)
+            table = _read_csv(file, head, text, "\t" if format == "tsv" else delimiter)
         elif format in ("json", "jsonl"):
             documents = _documents(file, open_text(file, head, stream, encoding))
             table = _read_json(file, documents, None if whole else RECORDS)
@@ -373,7 +375,7 @@ def _is_ascii(column: pa.Array) -> bool:
 # --- formats ---
 
 
-def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Table:
+def _read_csv(file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -381,7 +383,14 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
     stream = text.detach()
     start = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     mark = delimiter or _delimiter(start)
-    types = dict.fromkeys(_header(start, mark, strict=False), pa.string())
+    names = _header(start, mark, strict=False)
+    if len(names) == 1 and OTHER_DELIMITER in names[0] and delimiter is None:
+        raise FileFormatError(
+            f"{file.name} has a header without comma, semicolon or tab: {names[0][:80]!r}. If "
+            f"{OTHER_DELIMITER!r} separates its columns, "
+            f"{clean_copy(file.name, f'--delimiter {OTHER_DELIMITER!r}')}."
+        )
+    types = dict.fromkeys(names, pa.string())
     reader = arrow_csv.open_csv(
         stream,
         # With threads, errors do not name the row.

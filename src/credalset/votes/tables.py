@@ -161,8 +161,9 @@ def find_columns(
             raise ValueError(
                 f"table has no column with a usual name of the {role} "
                 f"({', '.join(SYNONYMS[role])}); it has {join_names(available, 12)}. Say with "
-                f"{role} which column it is. If each annotator has a column, the table is wide: "
-                "read it as such."
+                f"{role} which column it is. If each annotator has a column, the kind is wide. "
+                "Predictions and features are no votes: credalset import cleans them with --kind "
+                "table."
             )
     return {role: found[role] for role in SYNONYMS if role in found}
 

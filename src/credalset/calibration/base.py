@@ -381,7 +381,7 @@ class ScoreCalibration(Calibration):
         return self.scores
 
     def _serves(self, level: Fraction) -> bool:
-        return level > self.noise.spent
+        return level > self.noise._spent
 
     @property
     def features(self) -> Names | None:

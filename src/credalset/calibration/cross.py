@@ -152,18 +152,16 @@ class CrossCalibration(ScoreCalibration):
             folds = self.folds[self.fitted.codes == code]
             n = len(folds)
             f = len(np.unique(folds))
-            misses.append(
-                2.0 * level if self.fitted.weighted else 2.0 * (level * (n + 1) + f - 1) / (n + f)
-            )
+            # Vovk and Wang: twice an average of p-values is a p-value.
+            averaged = 2.0 * (level * (n + 1) + f - 1) / (n + f)
+            misses.append(2.0 * level if self.fitted.weighted else averaged)
         sizes = np.bincount(self.folds)
         if len(misses) == 1 and (sizes == sizes[0]).all() and not bounded:
-            misses[0] = min(
-                misses[0], 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1)
-            )
-        return max(
-            1.0 - max(misses) / min(float(self.noise.factor), 1.0) - 2.0 * float(self.noise.spent),
-            0.0,
-        )
+            # Barber et al., for folds of equal size.
+            jackknife = 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1)
+            misses[0] = min(misses[0], jackknife)
+        missed = max(misses) / min(float(self.noise.factor), 1.0)
+        return max(1.0 - missed - 2.0 * float(self.noise._spent), 0.0)
 
     @property
     def supports(self) -> frozenset[Support]:
@@ -292,11 +290,9 @@ class CrossCalibration(ScoreCalibration):
 def _ranked(radii: FloatArray, level: Fraction) -> FloatArray:
     """Return the conformal quantile of the radii (n, N) of each new item, (N,)."""
     rank = conformal_rank(len(radii), level)
-    return (
-        np.partition(radii, rank - 1, axis=0)[rank - 1]
-        if rank <= len(radii)
-        else np.full(radii.shape[1], np.inf)
-    )
+    if rank > len(radii):
+        return np.full(radii.shape[1], np.inf)
+    return np.asarray(np.partition(radii, rank - 1, axis=0)[rank - 1])
 
 
 def _weighted(
@@ -312,16 +308,16 @@ def _weighted(
     present, place = np.unique(folds, return_inverse=True)
     totals = np.bincount(place, weights)[:, None] + new
     share = np.where(totals > 0, 1.0 / np.where(totals > 0, totals, 1.0), 0.0) / len(present)
+    # The new item counts in every p-value; a fold without weight has the p-value one.
     own = (share * new + (totals <= 0) / len(present)).sum(axis=0)
     needed = float(level) * (1.0 - ROUNDING) - own
+    # Weights are added from the largest radius down, until the p-value exceeds the level.
     order = np.argsort(-radii, axis=0, kind="stable")
-    reached = (
-        np.take_along_axis(weights[:, None] * share[place], order, axis=0).cumsum(axis=0) > needed
-    )
+    added = np.take_along_axis(weights[:, None] * share[place], order, axis=0).cumsum(axis=0)
+    reached = added > needed
     first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
-    found = np.where(
-        reached.any(axis=0), np.take_along_axis(radii, first, axis=0)[0], radii.min(axis=0)
-    )
+    at_first = np.take_along_axis(radii, first, axis=0)[0]
+    found = np.where(reached.any(axis=0), at_first, radii.min(axis=0))
     return np.where(needed < 0, np.inf, found)
 
 

@@ -84,7 +84,7 @@ class FewVotes(Noise):
         return Guarantee("true", delta=self.delta, items="independent", votes=votes)
 
     @property
-    def spent(self) -> Fraction:  # type: ignore[override]
+    def _spent(self) -> Fraction:  # type: ignore[override]
         """Return δ."""
         return exact_level(self.delta)
 
@@ -95,7 +95,7 @@ class FewVotes(Noise):
         The bound on the mean fails with probability δ; otherwise the miscoverage is at most the
         level. On average over calibration sets it is at most level · (1 − δ) + δ = α.
         """
-        return 1 / (1 - self.spent)
+        return 1 / (1 - self._spent)
 
     @property
     def unsupported(self) -> dict[str, str]:

@@ -146,7 +146,7 @@ class Noise:
 
     Subclasses are frozen dataclasses of plain values.
 
-    A model overrides `fit` in general, or only `bounds`, `spent`, `factor` and `margin` if its
+    A model overrides `fit` in general, or only `bounds`, `_spent`, `factor` and `margin` if its
     threshold is a conformal quantile of bounds.
     """
 
@@ -154,7 +154,7 @@ class Noise:
     #: whether thresholds depend on the prediction, not only on the calibration items
     varies: ClassVar[bool] = False
     #: part of α that covers failures of the model; α must exceed it
-    spent: Fraction = Fraction(0)
+    _spent: Fraction = Fraction(0)
     #: factor of the rest of α
     factor: Fraction = Fraction(1)
     #: margin that is added to the quantile
@@ -205,17 +205,17 @@ class Noise:
         return Quantile(self.bounds(score, prediction, labels, scores), self, *columns)
 
     def level(self, alpha: Fraction) -> Fraction:
-        """Return the level of the quantile, refusing an α that does not exceed `spent`."""
-        if alpha <= self.spent:
+        """Return the level of the quantile, refusing an α that does not exceed `_spent`."""
+        if alpha <= self._spent:
             raise ValueError(
-                f"alpha must be above delta={float(self.spent):g}, the probability that the noise "
+                f"alpha must be above delta={float(self._spent):g}, the probability that the noise "
                 f"model fails, but is {float(alpha):g}. Raise alpha or lower delta."
             )
-        return (alpha - self.spent) * self.factor
+        return (alpha - self._spent) * self.factor
 
     def smallest_alpha(self, n: int) -> float:
         """Return the smallest α for which n items can give a finite threshold."""
-        return float(self.spent + 1 / (self.factor * (n + 1)))
+        return float(self._spent + 1 / (self.factor * (n + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,14 +391,14 @@ class BoundedNoise(Noise):
         return Guarantee("true", votes=votes)
 
     @property
-    def spent(self) -> Fraction:  # type: ignore[override]
+    def _spent(self) -> Fraction:  # type: ignore[override]
         """Return δ."""
         return exact_level(self.delta) if self.delta else Fraction(0)
 
     @property
     def factor(self) -> Fraction:  # type: ignore[override]
         """Return 1 / (1 − δ) for the paper's rule."""
-        return 1 / (1 - self.spent) if self.rule == "paper" else Fraction(1)
+        return 1 / (1 - self._spent) if self.rule == "paper" else Fraction(1)
 
     @property
     def margin(self) -> float:  # type: ignore[override]

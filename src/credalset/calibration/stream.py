@@ -272,7 +272,7 @@ class Stream(Saved):
         if self.level >= 1.0:
             return np.full(len(inputs), -math.inf)
         level = exact_level(self.level) if self.level > 0.0 else Fraction(0)
-        if level <= self.calibration.noise.spent:
+        if level <= self.calibration.noise._spent:
             return np.full(len(inputs), math.inf)
         # The user did not choose this level, so there are no warnings of infinite thresholds.
         fitted = self.calibration.fitted

@@ -6,6 +6,7 @@ at most twice the baseline, 600 MB, and the same memory at a quarter of the rows
 script exits with status 1 if one is missed.
 
     python benchmarks/tables.py                              # a million rows of 10 classes
+    python benchmarks/tables.py --jobs 1 2                   # the same with one and two threads
     python benchmarks/tables.py --rows 10000000 --workers 1 2 4   # ten million, and by Dask workers
     python benchmarks/tables.py --quick                      # to see that it runs
 """
@@ -13,6 +14,7 @@ script exits with status 1 if one is missed.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import resource
 import shutil
@@ -38,6 +40,7 @@ ALPHA = 0.1
 ROW_GROUP = 1 << 18
 LARGEST_PART = 1_000_000  # rows on which the parts of the work are timed one by one
 SLOWEST, LARGEST, GROWTH = 2.0, 600e6, 1.1
+REPEATS = 4  # of runs that are compared
 QUESTIONS = ("predict_set", "envelope", "entropy_bounds", "decide")
 
 
@@ -58,6 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--score", default="kl")
     parser.add_argument(
         "--workers", type=int, nargs="*", default=[], help="also score by so many Dask workers"
+    )
+    parser.add_argument(
+        "--jobs", type=int, nargs="*", default=[], help="also compare so many threads"
     )
     parser.add_argument(
         "--folder",
@@ -97,7 +103,7 @@ def compare(folder: Path, options: argparse.Namespace) -> int:
     runs = []
     for rows in (options.rows // 4, options.rows):
         write_predictions(source, rows, names)
-        runs.append(run := measure(command))
+        runs.append(run := measure([*command, "--jobs", "1"]))
         print(
             f"{rows:10,d}  {run.used:12.1f} s  {run.seconds:5.1f} s  {run.memory / 1e6:5.0f} MB",
             end="",
@@ -107,6 +113,8 @@ def compare(folder: Path, options: argparse.Namespace) -> int:
     print(f"bytes per row: {size[0]:.0f} read, {size[1]:.0f} written\n")
     parts = time_parts(calibration, source, folder / "again.parquet", names)
     n_missed = report(parts, runs, options.rows)
+    if options.jobs:
+        compare_threads(folder, command, options, names)
     if options.workers:
         scale(folder, source, options)
     return n_missed
@@ -196,6 +204,31 @@ def report(parts: dict[str, float], runs: list[Run], rows: int) -> int:
     for what, ratio, limit in limits:
         print(f"{what}: {ratio:.2f} ({'kept' if ratio <= limit else 'MISSED'}: at most {limit:g})")
     return sum(ratio > limit for _, ratio, limit in limits)
+
+
+def compare_threads(
+    folder: Path, command: list[str], options: argparse.Namespace, names: list[str]
+) -> None:
+    """Print the best of some runs with each number of threads, with and without their start."""
+    few = folder / "few.parquet"
+    write_predictions(few, 10, names)
+    nothing = [str(few) if word == str(folder / "new.parquet") else word for word in command]
+    start = min(measure(nothing).seconds for _ in range(REPEATS))
+    runs: dict[int, list[Run]] = {n: [] for n in options.jobs}
+    written = set()
+    for _ in range(REPEATS):
+        for n in options.jobs:
+            runs[n].append(measure([*command, "--jobs", str(n)]))
+            written.add(hashlib.sha256((folder / "sets.parquet").read_bytes()).hexdigest())
+    print(f"\nbest of {REPEATS} runs; {start:.2f} s are the start, for a table of ten rows")
+    print("threads     clock  first / this  without the start  processor time    memory")
+    first = min(run.seconds for run in runs[options.jobs[0]])
+    for n, found in runs.items():
+        best = min(found, key=lambda run: run.seconds)
+        ratios = f"{first / best.seconds:12.2f}  {(first - start) / (best.seconds - start):17.2f}"
+        used = f"{best.used:12.1f} s  {best.memory / 1e6:5.0f} MB"
+        print(f"{n:7}  {best.seconds:6.2f} s  {ratios}  {used}", flush=True)
+    print(f"the same bytes: {'yes' if len(written) == 1 else 'NO'}")
 
 
 def scale(folder: Path, source: Path, options: argparse.Namespace) -> None:

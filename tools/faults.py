@@ -25,7 +25,7 @@ import time
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -350,8 +350,8 @@ def lose_workers(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
 def _score_and_kill(
     client: Any, source: Path, target: Path, scorer: Any, chance: random.Random
 ) -> str:
-    def killing(parts: Iterable[Any], total: int) -> Iterator[Any]:
-        moments = {chance.randrange(total) for _ in range(chance.randrange(1, 4))}
+    def killing(parts: Iterable[Any], missing: Sequence[Any]) -> Iterator[Any]:
+        moments = {chance.randrange(len(missing)) for _ in range(chance.randrange(1, 4))}
         for i, part in enumerate(parts):
             if i in moments:
                 with contextlib.suppress(Exception):

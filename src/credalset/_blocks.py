@@ -1,8 +1,8 @@
 """Run a function over blocks of rows, which are small enough to stay in cache and to bound memory.
 
-A block's result never depends on which rows share it. Threads are not used: on two cores they made
-the slow questions slower (Wasserstein, Brier, Hellinger, Dirichlet) and helped only some that take
-less than a microsecond per set.
+A row's result never depends, in any bit, on which rows share its block. A block is so large that an
+operation on it takes much longer than the Python code that asks for it: threads that score other
+batches (`credalset.io.threads`) run meanwhile.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+BLOCK_SIZE = 1 << 18  # elements of a block
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def row_blocks(n_rows: int, row_size: int, block_size: int = 1 << 16) -> list[slice]:
+def row_blocks(n_rows: int, row_size: int, block_size: int = BLOCK_SIZE) -> list[slice]:
     """Return consecutive slices that cover ``range(n_rows)``, of about ``block_size`` elements."""
     step = max(1, block_size // max(1, row_size))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def gather_blocks(
-    function: Callable[[slice], Any], n_rows: int, row_size: int, block_size: int = 1 << 16
+    function: Callable[[slice], Any], n_rows: int, row_size: int, block_size: int = BLOCK_SIZE
 ) -> Any:
     """Return ``function(slice(0, n_rows))``, worked out for a block of rows at a time.
 
@@ -45,7 +46,7 @@ def gather_blocks(
 
 
 def in_blocks(
-    cells: Callable[[int], int] = lambda size: size, block_size: int = 1 << 16
+    cells: Callable[[int], int] = lambda size: size, block_size: int = BLOCK_SIZE
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function of rows work on a block of them at a time.
 

@@ -18,16 +18,21 @@ from credalset.exceptions import need
 
 @contextmanager
 def progress(
-    title: str, total: int | None, *, shown: bool = True
+    title: str, total: int | Callable[[], int | None] | None, *, unit: str = "", shown: bool = True
 ) -> Iterator[Callable[[int, str], None]]:
     """Yield a function that takes the number of completed steps and a note to show beside the bar.
+
+    The bar shows how many steps are done, how many are done per second if they have a unit, and the
+    time that is left.
 
     Parameters
     ----------
     title : str
         Description of the task.
-    total : int or None
-        Number of steps, None if it is unknown.
+    total : int, callable or None
+        Number of steps, None if it is unknown; a callable is asked only if there is a bar.
+    unit : str
+        What is counted, such as ``"rows"``.
     shown : bool
         Whether to show a bar.
 
@@ -39,8 +44,9 @@ def progress(
     """
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
         from rich.progress import TimeRemainingColumn as TimeColumn
+        from rich.text import Text
     except ImportError:
         shown = False
     else:
@@ -49,17 +55,37 @@ def progress(
     if not shown:
         yield lambda steps, note: None
         return
-    count = MofNCompleteColumn()
+
+    class Count(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(count_text(int(task.completed), task.total, task.speed, unit))
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        count,
+        Count(),
         TextColumn("{task.fields[note]}"),
         TimeColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total, note="")
+        task = bar.add_task(title, total=total() if callable(total) else total, note="")
         yield lambda steps, note: bar.update(task, advance=steps, note=note)
+
+
+def count_text(done: int, total: float | None, speed: float | None, unit: str) -> str:
+    """Write how many steps are done, of how many, and how many are done per second.
+
+    Examples
+    --------
+    >>> count_text(65536, 1_000_000, 190_511.3, "rows")
+    '65,536/1,000,000 rows, 190,511 rows/s'
+    >>> count_text(3, None, None, "")
+    '3/?'
+    """
+    text = f"{done:,}/{'?' if total is None else f'{int(total):,}'}"
+    if not unit:
+        return text
+    return f"{text} {unit}" + (f", {speed:,.0f} {unit}/s" if speed else "")
 
 
 MOST_ROWS = 50  # of a printed table

@@ -18,7 +18,13 @@ from credalset._display import join_names
 from credalset._splits import fold_numbers, take
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_names
-from credalset.calibration.base import CalibrationItems, Inputs, Predictor, as_level
+from credalset.calibration.base import (
+    CalibrationItems,
+    Inputs,
+    Predictor,
+    as_level,
+    warn_of_empty,
+)
 from credalset.calibration.cross import CrossCalibration, as_folds, cross_calibrate
 from credalset.calibration.noise import Noise
 from credalset.calibration.split import SplitCalibration, calibrate
@@ -355,6 +361,7 @@ class ConformalCredalClassifier(
         """
         inputs = self._read(X, groups=groups, weights=weights)
         sets: CredalSet = self.calibration._predict(inputs, as_level(alpha))
+        warn_of_empty(sets)
         return sets
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -527,3 +527,23 @@ def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: An
         new.set_index("task")[list(loaded.classes)], votes=some[:, order]
     ).width()
     assert found.loc[new.task, "width"].to_numpy() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["test.csv", "test.parquet"])
+def test_threads_change_nothing(name: str, files: Path, run: Run) -> None:
+    """Item 12: all cores by default, and the same bytes as with one."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--columns", "no,perhaps,yes")
+    run("import", "test.csv", "--kind", "table", "-o", "test.parquet")
+    found = []
+    for words in (["--jobs", 1], ["--jobs", 3], []):
+        run("predict", "made", name, "-o", "sets.parquet", "--overwrite", *words)
+        found.append(Path("sets.parquet").read_bytes())
+    assert found[0] == found[1] == found[2]
+    for words in (["--jobs", 1], ["--jobs", 3]):
+        run("predict", "made", "test.parquet", "-o", f"sets{words[1]}/", *words)
+    one, three = (
+        {file.name: file.read_bytes() for file in Path(f"sets{n}").glob("part-*")} for n in (1, 3)
+    )
+    assert one == three
+    said = run("predict", "made", name, "-o", "x/", "--jobs", 2, "--workers", 2, code=2).err
+    assert "--jobs is for one process" in said

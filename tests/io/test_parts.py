@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ def serial(
 
 
 def stop_after(n: int) -> Any:
-    def report(parts: Iterable[Part], _: int) -> Iterator[Part]:
+    def report(parts: Iterable[Part], _: object) -> Iterator[Part]:
         for i, part in enumerate(parts):
             yield part
             if i + 1 == n:
@@ -162,7 +162,7 @@ def test_a_part_that_goes_during_the_run_is_noticed(
 ) -> None:
     """Item 3: a part deleted during the run was reported as written."""
 
-    def thief(parts: Iterable[Part], _: int) -> Iterator[Part]:
+    def thief(parts: Iterable[Part], _: object) -> Iterator[Part]:
         for part in parts:
             if part.number == 3:
                 Path(part.target).unlink()
@@ -218,7 +218,9 @@ def test_rows_are_known_by_what_was_read(
         when = pa.array([0] * len(table), pa.timestamp("us", zone))
         parquet.write_table(table.append_column("when", when), tmp_path / "x.parquet")
         seen.add(
-            own_dask._digest_of_row_group(Part(0, str(tmp_path / "x.parquet"), 0, tmp_path, "job"))
+            own_dask._digest_of_row_group(
+                Part(0, str(tmp_path / "x.parquet"), 0, 9, tmp_path, "job")
+            )
         )
     assert len(seen) == 2
 
@@ -314,7 +316,7 @@ def test_what_is_not_parquet_is_named(scorer: Scorer, tmp_path: Path) -> None:
 def at_part(n: int, what: Any) -> Any:
     """Do something else when a part is done."""
 
-    def report(parts: Iterable[Part], _: int) -> Iterator[Part]:
+    def report(parts: Iterable[Part], _: object) -> Iterator[Part]:
         for part in parts:
             if part.number == n:
                 what()
@@ -401,9 +403,9 @@ def test_workers_write_the_same_bytes_even_if_one_is_killed(
 ) -> None:
     killed = []
 
-    def kill_one(parts: Iterable[Part], n_parts: int) -> Iterator[Part]:
+    def kill_one(parts: Iterable[Part], missing: Sequence[Part]) -> Iterator[Part]:
         for i, part in enumerate(parts):
-            if i == n_parts // 2:
+            if i == len(missing) // 2:
                 killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
             yield part
@@ -580,7 +582,7 @@ def test_a_scheduler_that_dies_is_one_error(
 ) -> None:
     """The last test with the client, which takes its time to close."""
 
-    def kill_scheduler(parts: Iterable[Part], _: int) -> Iterator[Part]:
+    def kill_scheduler(parts: Iterable[Part], _: object) -> Iterator[Part]:
         for i, part in enumerate(parts):
             if i == 1:
                 client.cluster.sync(client.cluster.scheduler.close)

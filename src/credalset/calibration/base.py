@@ -20,6 +20,7 @@ from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.io.store import Saved
 from credalset.scores import Score
+from credalset.sets import CredalSet
 
 LARGEST_LIKELY = 0.5  # miscoverage rate beyond which alpha was probably meant as a coverage
 
@@ -221,7 +222,9 @@ class Calibration(Predictor):
             A batch of N sets, some of which may be empty.
         """
         inputs = self._read(predictions, votes=votes, groups=groups, weights=weights)
-        return self._predict(inputs, as_level(alpha))
+        sets = self._predict(inputs, as_level(alpha))
+        warn_of_empty(sets)
+        return sets
 
     def thresholds(
         self,
@@ -317,6 +320,17 @@ class Calibration(Predictor):
         votes unless they are given.
         """
         return None
+
+
+def warn_of_empty(sets: Any) -> None:
+    """Say how many credal sets are empty, which for label sets is nothing unusual."""
+    n_empty = int(sets.is_empty().sum()) if isinstance(sets, CredalSet) else 0
+    if n_empty:
+        warn(
+            f"{n_empty} of {len(sets)} credal sets are empty: every distribution scores above the "
+            "threshold for these predictions. The coverage guarantee still holds on average. "
+            "Find them with sets.is_empty()."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

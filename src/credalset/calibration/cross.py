@@ -30,7 +30,7 @@ from credalset.calibration.noise import (
     Quantile,
     check_supported,
 )
-from credalset.calibration.split import fit_thresholds, name_sets
+from credalset.calibration.split import fit_thresholds
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
@@ -243,7 +243,7 @@ class CrossCalibration(ScoreCalibration):
 
     def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:
         sets = self.score._region(inputs.prediction, thresholds)
-        return name_sets(sets, self.classes, inputs.batch.items)
+        return replace(sets, classes=self.classes, items=inputs.batch.items)
 
     def _thresholds(self, inputs: Inputs, level: Fraction) -> FloatArray:
         """Return the threshold of a ball that contains each item's cross-conformal set."""

@@ -111,7 +111,7 @@ class SplitCalibration(ScoreCalibration):
 
     def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:
         sets = self.score._region(inputs.prediction, thresholds)
-        return name_sets(sets, self.classes, inputs.batch.items)
+        return replace(sets, classes=self.classes, items=inputs.batch.items)
 
     def p_values(
         self, predictions: Any, distributions: Any, *, groups: Any = None, weights: Any = None
@@ -265,20 +265,6 @@ class SplitCalibration(ScoreCalibration):
             f"{what} is defined for calibrations without {uses}. Use "
             "predict_set(...).contains(...) instead."
         )
-
-
-def name_sets(
-    sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any, ...] | None
-) -> CredalSet:
-    """Name the classes and items of predicted sets, and warn of empty sets."""
-    n_empty = int(sets.is_empty().sum())
-    if n_empty:
-        warn(
-            f"{n_empty} of {len(sets)} credal sets are empty: every distribution scores above the "
-            "threshold for these predictions. The coverage guarantee still holds on average. "
-            "Find them with sets.is_empty()."
-        )
-    return replace(sets, classes=classes, items=items)
 
 
 def conformalize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ import numpy as np
 from credalset._display import plural
 from credalset._typing import FloatArray
 from credalset._validation import as_finite, as_probability
-from credalset.calibration.base import Inputs
+from credalset.calibration.base import Inputs, warn_of_empty
 from credalset.calibration.levels import exact_level
-from credalset.calibration.split import SplitCalibration, name_sets
+from credalset.calibration.split import SplitCalibration
 from credalset.io.store import Saved
 from credalset.sets.credal_set import CredalSet
 
@@ -198,7 +198,8 @@ class Stream(Saved):
         """
         inputs = self.calibration._read(predictions)
         sets = self.calibration.score._region(inputs.prediction, self._thresholds(inputs))
-        return name_sets(sets, self.calibration.classes, inputs.batch.items)
+        warn_of_empty(sets)
+        return replace(sets, classes=self.calibration.classes, items=inputs.batch.items)
 
     def update(self, predictions: Any, votes: Any) -> list[StreamStep]:
         """Process labelled items in order of arrival; level and capital change after each item.

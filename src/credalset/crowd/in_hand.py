@@ -22,7 +22,7 @@ from credalset.calibration.base import (
 )
 from credalset.calibration.levels import CoverageDistribution
 from credalset.calibration.noise import Guarantee
-from credalset.calibration.split import SplitCalibration, calibrate, name_sets
+from credalset.calibration.split import SplitCalibration, calibrate
 from credalset.calibration.thresholds import Options
 from credalset.crowd.base import Crowd, Policy, VotedItems
 from credalset.crowd.fitting import bootstrap_laws
@@ -292,7 +292,7 @@ class CrowdCalibration(Calibration):
 
     def _sets(self, inputs: Inputs, thresholds: FloatArray) -> CredalSet:
         sets = self.score._region(inputs.prediction, thresholds)
-        return name_sets(sets, self.classes, inputs.batch.items)
+        return replace(sets, classes=self.classes, items=inputs.batch.items)
 
     def _coverage_of(
         self, inputs: Inputs, alpha: float, rows: AnyArray

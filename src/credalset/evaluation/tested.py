@@ -13,7 +13,7 @@ from credalset._batch import Labels
 from credalset._display import proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability
-from credalset.calibration.base import Calibration, Inputs, Predictor, as_level
+from credalset.calibration.base import Calibration, Inputs, Predictor, as_level, warn_of_empty
 from credalset.calibration.levels import CoverageDistribution
 from credalset.evaluation.verdict import LEVEL, WIDEST_BAND, ConstantPrediction, Verdict
 from credalset.scores import Score
@@ -107,6 +107,7 @@ class TestedItems:
         assert self.calibration is not None
         assert self.inputs is not None
         sets = self.calibration._predict(self.inputs, as_level(alpha))
+        warn_of_empty(sets)
         return self.compare(sets, float(alpha))
 
     def compare(self, sets: CredalSet, alpha: float | None) -> AtLevel:

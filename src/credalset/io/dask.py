@@ -28,12 +28,14 @@ from typing import Any, NamedTuple
 
 from credalset._display import join_names
 from credalset._files import sweep_folder, taken, write_file
+from credalset._validation import as_positive_int
 from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
 from credalset.io.scorer import Remarks, Scorer
 from credalset.io.store import write
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
+from credalset.io.threads import in_order
 
 __all__ = ["Summary", "connect", "local_cluster", "score_parquet"]
 
@@ -59,6 +61,7 @@ class RowGroup(NamedTuple):
 
     file: str
     number: int
+    n_rows: int
 
 
 class Part(NamedTuple):
@@ -67,6 +70,7 @@ class Part(NamedTuple):
     number: int
     source: str
     row_group: int
+    n_rows: int
     target: Path
     job: str
 
@@ -74,6 +78,10 @@ class Part(NamedTuple):
     def record(self) -> Path:
         """Where it is recorded that the part is finished."""
         return self.target.parent / RECORDS / f"{self.target.stem}.json"
+
+
+#: passes finished parts on, of those that are to be computed
+Report = Callable[[Iterable[Part], Sequence[Part]], Iterable[Part]]
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,8 @@ def score_parquet(
     *,
     client: Any = None,
     resume: bool = False,
-    _report: Callable[[Iterable[Part], int], Iterable[Part]] | None = None,
+    n_jobs: int = 1,
+    _report: Report | None = None,
 ) -> Summary:
     """Score a Parquet file, folder or pattern into a folder of Parquet parts, one per row group.
 
@@ -125,13 +134,15 @@ def score_parquet(
         The scorer that predicts the sets. If its model is not on disk, the model is saved in the
         target folder, from which the workers load it.
     client : dask.distributed.Client, optional
-        Client of a Dask cluster. By default the parts are scored in this process, one after the
-        other.
+        Client of a Dask cluster. By default the parts are scored in this process.
     resume : bool
         Whether to keep the parts that an interrupted run of the same job has finished. Two runs are
         the same job if their input files have the same names and their models and the options of
         their scorers are the same. A part is kept if checksums show that neither its file nor its
         input rows have changed. If False, the target folder must be empty.
+    n_jobs : int
+        Number of threads without a client, each of which scores other parts. With a client, the
+        workers of the cluster are used instead.
 
     Returns
     -------
@@ -154,6 +165,7 @@ def score_parquet(
     need("pyarrow", "Scoring Parquet files")
     from pyarrow import parquet
 
+    n_threads = as_positive_int(n_jobs, "n_jobs")
     folder = Path(target).resolve()
     groups = list_row_groups(str(source))
     scorer = scorer.for_input(parquet.ParquetFile(groups[0].file).schema_arrow)
@@ -162,10 +174,13 @@ def score_parquet(
         scorer, job = _start(folder, groups, scorer, resume)
         parts = list_parts(groups, folder, job)
         missing = [part for part in parts if not _is_finished(part)]
-        here = (score_part(part, scorer) for part in missing)
-        finished = here if client is None else _run_on(client, missing, scorer)
-        for _ in _report(finished, len(missing)) if _report is not None else finished:
-            pass
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # of every part
+            if client is None:
+                finished = in_order(lambda part: score_part(part, scorer), missing, n_threads)
+            else:
+                finished = _run_on(client, missing, scorer)
+            for _ in _report(finished, missing) if _report is not None else finished:
+                pass
         return _finish(folder, parts, len(parts) - len(missing))
 
 
@@ -181,8 +196,10 @@ def list_row_groups(source: str) -> list[RowGroup]:
                 "Parquet."
             )
         with readable(file.name):
-            n_groups = parquet.ParquetFile(file.path).metadata.num_row_groups
-        groups += [RowGroup(str(Path(file.path).resolve()), i) for i in range(n_groups)]
+            metadata = parquet.ParquetFile(file.path).metadata
+        path = str(Path(file.path).resolve())
+        numbers = range(metadata.num_row_groups)
+        groups += [RowGroup(path, i, metadata.row_group(i).num_rows) for i in numbers]
     if not groups:
         raise ValueError(f"{source} holds no rows.")
     return groups
@@ -210,10 +227,7 @@ def score_part(part: Part, scorer: Scorer) -> Part:
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
-            with warnings.catch_warnings(
-                action="ignore", category=CredalSetWarning
-            ):  # every worker would print them
-                result, more = scorer._score(batch)
+            result, more = scorer._score(batch)
             remarks += more
             n_rows += result.num_rows
             write(result)
@@ -363,6 +377,12 @@ def _read_json(path: Path) -> Any:
 # --- where parts are computed ---
 
 
+def _score_remotely(part: Part, scorer: Scorer) -> Part:
+    """Score a part on a worker, which would print warnings where nobody reads them."""
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
+        return score_part(part, scorer)
+
+
 def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
     """Run parts on a Dask cluster; a part whose worker dies runs again on another."""
     from dask import distributed
@@ -371,7 +391,7 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
         client.wait_for_workers(1, timeout=PATIENCE)
         running: Any = distributed.as_completed([])  # type: ignore[no-untyped-call]
         for part in parts:
-            running.add(client.submit(score_part, part, scorer, pure=False, retries=RETRIES))
+            running.add(client.submit(_score_remotely, part, scorer, pure=False, retries=RETRIES))
             if running.count() >= TASKS_AT_ONCE:
                 yield next(running).result()
         for future in running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,9 +13,9 @@ import numpy as np
 from scipy.special import softmax
 
 from credalset._display import join_names, plural
-from credalset._validation import as_probability
+from credalset._validation import as_positive_int, as_probability
 from credalset.calibration.base import Predictor, as_level
-from credalset.exceptions import CredalSetWarning, need, warn
+from credalset.exceptions import need, warn
 from credalset.io.items import (
     Records,
     Select,
@@ -27,6 +26,7 @@ from credalset.io.items import (
     select_texts,
 )
 from credalset.io.store import load
+from credalset.io.threads import in_order
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.votes import Annotations
 
@@ -275,22 +275,28 @@ class Scorer:
         remarks.warn()
         return result
 
-    def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Score batches one after the other; the method can be passed to Spark's ``mapInArrow``.
+    def map_batches(
+        self, batches: Iterable[pa.RecordBatch], n_jobs: int = 1
+    ) -> Iterator[pa.RecordBatch]:
+        """Score batches in their order; the method can be passed to Spark's ``mapInArrow``.
 
         Parameters
         ----------
         batches : iterable of pyarrow.RecordBatch
             Predictions or features.
+        n_jobs : int
+            Number of threads. The results do not depend on it. Memory grows by a batch, its result
+            and what is computed from it for each thread.
 
         Yields
         ------
         pyarrow.RecordBatch
             Results with the columns of ``schema``. Batches without results are left out.
         """
+        n_threads = as_positive_int(n_jobs, "n_jobs")
+        self.calibration  # noqa: B018  # loaded here, and not in every thread
         remarks = Remarks()
-        for batch in batches:
-            result, more = self._score(batch)
+        for result, more in in_order(self._score, batches, n_threads):
             remarks += more
             if result.num_rows:
                 yield result
@@ -310,12 +316,9 @@ class Scorer:
             given["weights"] = kept.numbers([self.weights])[:, 0]
         if self.groups is not None:
             given["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
-        with warnings.catch_warnings():
-            # They have a column of their own.
-            warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)
-            features = self._input(kept, selection)
-            inputs = self._model._read(features, **given)
-            sets = self.calibration._predict(inputs, as_level(self.alpha))
+        features = self._input(kept, selection)
+        inputs = self._model._read(features, **given)
+        sets = self.calibration._predict(inputs, as_level(self.alpha))
         carried = [kept.column(name) for name in self._names(batch.schema)]
         remarks = self._remarks(features) if hasattr(features, "columns") else Remarks()
         remarks.n_dropped = batch.num_rows - len(kept)

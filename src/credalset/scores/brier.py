@@ -25,7 +25,7 @@ from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
 from credalset.sets.volume import edge_distance
-from credalset.simplex import corners, entropy_of_valid
+from credalset.simplex import corners, entropy_of_valid, sum_classes
 
 MAX_STEPS = 60  # of Newton's method for a sum, which converges from one side
 SMALLEST = 1e-24  # squared distance below which no entropy changes by 1e-9
@@ -109,7 +109,9 @@ class Brier(Score):
         votes = counts.sum(axis=1, keepdims=True)
         share = counts / votes
         pairs = np.where(votes > 1, share * (counts - 1.0) / np.maximum(votes - 1.0, 1.0), share**2)
-        return np.asarray((pairs - 2.0 * prediction * share + prediction**2) @ weights)
+        return np.asarray(
+            ((pairs - 2.0 * prediction * share + prediction**2) * weights).sum(axis=-1)
+        )
 
     def lipschitz(self, n_classes: int) -> float:
         """Return twice the two largest weights.
@@ -142,7 +144,9 @@ class BrierBall(Geometry):
 
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return Σ v_k (λ_k − g_k)² of points (N, M, K), (N, M)."""
-        return np.asarray((points - self.center[:, None]) ** 2 @ np.array(self.weights))
+        return np.asarray(
+            ((points - self.center[:, None]) ** 2 * np.array(self.weights)).sum(axis=-1)
+        )
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the largest expectations and maximisers."""
@@ -257,7 +261,7 @@ def _projection(
     room = np.where(face, 1.0 / v, 0.0)
     missing = np.where(face, 0.0, center).sum(axis=1, keepdims=True)
     point = np.where(face, center, 0.0) + missing * room / room.sum(axis=1, keepdims=True)
-    todo = np.flatnonzero((point - center) ** 2 @ v > radius)
+    todo = np.flatnonzero(((point - center) ** 2 * v).sum(axis=1) > radius)
     kept = np.ones((len(todo), len(v)), dtype=bool)
     while len(todo):
         g = center[todo]
@@ -267,7 +271,7 @@ def _projection(
         rise = kept * (u - ((room * u).sum(axis=1) / total)[:, None])
         out = np.where(kept, 0.0, g)
         share = out.sum(axis=1) / total
-        left = radius[todo] - out**2 @ v - share**2 * total
+        left = radius[todo] - (out**2 * v).sum(axis=1) - share**2 * total
         step = np.sqrt(np.maximum(left, 0.0) / np.maximum((room * rise**2).sum(axis=1), 1e-300))
         moved = kept * (g + room * (share[:, None] + step[:, None] * rise))
         done = (moved >= 0).all(axis=1)
@@ -403,7 +407,7 @@ def _dual_bound(
         )
         slope = 2.0 * v * (point - center)
         excess = point.sum(axis=1) - 1.0
-        miss = (point - center) ** 2 @ v - radius
+        miss = ((point - center) ** 2 * v).sum(axis=1) - radius
         a = give.sum(axis=1)
         b = (give * slope).sum(axis=1)
         c = (give * slope**2).sum(axis=1)
@@ -426,7 +430,7 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
     g = np.ascontiguousarray(center.T)
     weight = v[:, None]
     point = np.full_like(g, 1.0 / len(v))
-    far_off = (weight * (point - g) ** 2).sum(axis=0)
+    far_off = sum_classes(weight * (point - g) ** 2)
     far = far_off > radius
     tiny = radius < SMALLEST * v.min()
     point[:, far & tiny] = g[:, far & tiny]
@@ -435,7 +439,7 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
     # In a small ball λ − g ≈ (mean log g − log g) / 2νv; in a large one the distance tends to that
     # of the uniform.
     logs = np.log(np.maximum(g, 0.05 / len(v)))
-    spread = ((logs - logs.mean(axis=0)) ** 2 / weight).sum(axis=0)
+    spread = sum_classes((logs - sum_classes(logs) / len(v)) ** 2 / weight)
     limit = far_off[rows]
     start = -np.log(np.maximum(0.5 * np.sqrt(spread / limit) * (np.sqrt(limit / r) - 1.0), 1e-12))
 
@@ -448,12 +452,14 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
         )  # the next root in τ starts from this one
         gap = 2.0 * weight * (found - g)
         inertia = found / (1.0 + 2.0 * nu * weight * found)
-        mean = (inertia * gap).sum(axis=0) / inertia.sum(axis=0)
-        distance = (weight * (found - g) ** 2).sum(axis=0)
-        return np.log(distance / r), nu * (inertia * (gap - mean) ** 2).sum(axis=0) / distance
+        mean = sum_classes(inertia * gap) / sum_classes(inertia)
+        distance = sum_classes(weight * (found - g) ** 2)
+        return np.log(distance / r), nu * sum_classes(inertia * (gap - mean) ** 2) / distance
 
     with np.errstate(all="ignore"):
-        x = newton(curve, (g, r, tau), start - 30.0, start + 30.0, start, np.full(len(rows), 1e-7))
+        x = newton(
+            curve, (g, r, tau.copy()), start - 30.0, start + 30.0, start, np.full(len(rows), 1e-7)
+        )
         point[:, rows] = _tilted(g, 2.0 * np.exp(-x) * weight, tau)[0]
     return point.T
 
@@ -461,14 +467,17 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
 def _tilted(g: FloatArray, pull: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return λ with log λ_k + pull_k (λ_k − g_k) = τ and sum one, and τ; the sum is convex in τ."""
     shift = np.log(pull) + pull * g
+    settled = np.zeros(g.shape[1], dtype=bool)  # roots that stay, whatever the others need
     for _ in range(MAX_STEPS):
         scaled = omega(shift + tau)
-        excess = (scaled / pull).sum(axis=0) - 1.0
-        tau = tau - excess / (scaled / (pull * (1.0 + scaled))).sum(axis=0)
-        if (np.abs(excess) <= 1e-12).all():
+        excess = sum_classes(scaled / pull) - 1.0
+        settled |= np.abs(excess) <= 1e-12
+        if settled.all():
             break
+        move = excess / sum_classes(scaled / (pull * (1.0 + scaled)))
+        tau = np.where(settled, tau, tau - move)
     point = scaled / pull
-    return point / point.sum(axis=0), tau
+    return point / sum_classes(point), tau
 
 
 def _ellipse_share(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:

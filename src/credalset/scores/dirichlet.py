@@ -22,6 +22,7 @@ from credalset.scores.power import BLOCK, TINIEST, PowerBall, pool
 from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
+from credalset.simplex import sum_classes
 
 ComplexArray = NDArray[np.complex128]
 
@@ -182,7 +183,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
             terms = center * (
                 excess - np.where(np.abs(excess) < 0.1, np.log1p(excess), np.log(ratio))
             )
-            return np.where(center > TINIEST, terms, point).sum(axis=0)
+            return sum_classes(np.where(center > TINIEST, terms, point))
 
     @staticmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.power import PowerBall, pooled_spread
 from credalset.scores.registry import register_score
+from credalset.simplex import sum_classes
 
 
 @register_score
@@ -60,7 +61,7 @@ class HellingerBall(PowerBall):
     @staticmethod
     def distance(center: FloatArray, point: FloatArray) -> FloatArray:
         """Return ½ Σ (√λ − √g)²."""
-        return 0.5 * ((np.sqrt(point) - np.sqrt(center)) ** 2).sum(axis=0)
+        return 0.5 * sum_classes((np.sqrt(point) - np.sqrt(center)) ** 2)
 
     @staticmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:

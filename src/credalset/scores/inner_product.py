@@ -39,7 +39,7 @@ from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
-from credalset.simplex import corners
+from credalset.simplex import corners, sum_classes
 
 DRAWS_PER_CHUNK = 1 << 21
 
@@ -238,13 +238,13 @@ def _max_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
     margin = _margins(center, radius)
     top = margin.max(axis=0)
     tilt = np.zeros(len(radius))
-    cut = margin.sum(axis=0) < 0.0
+    cut = sum_classes(margin) < 0.0
     rows = np.flatnonzero(cut & (top > 0.0))
     tilt[rows] = _root(margin[:, rows], top[rows])
     weights = np.exp(-tilt * (top - margin))
     touching = np.flatnonzero(cut & (top == 0.0))
     weights[:, touching] = margin[:, touching] == 0.0
-    return np.minimum(np.log(weights.sum(axis=0)) + tilt * top, np.log(len(margin)))
+    return np.minimum(np.log(sum_classes(weights)) + tilt * top, np.log(len(margin)))
 
 
 def _root(margin: FloatArray, top: FloatArray) -> FloatArray:
@@ -264,7 +264,7 @@ def _root(margin: FloatArray, top: FloatArray) -> FloatArray:
         terms = d * np.exp(x * (d - np.where(d > 0.0, top, -nearest)))  # exponents are at most 0
         p = np.maximum(terms, 0.0)
         q = np.minimum(terms, 0.0)
-        (p, p_2), (q, q_2) = ((side.sum(axis=0), (side * d).sum(axis=0)) for side in (p, q))
+        (p, p_2), (q, q_2) = ((sum_classes(side), sum_classes(side * d)) for side in (p, q))
         return x * (top + nearest) + np.log(p) - np.log(-q), p_2 / p - q_2 / q
 
     with np.errstate(all="ignore"):

@@ -46,9 +46,9 @@ from credalset.scores.base import Score
 from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
-from credalset.sets.roots import newton
+from credalset.sets.roots import among, newton
 from credalset.sets.volume import smooth_quadrature
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import entropy_of_valid, sum_classes
 
 SMALL_RADIUS = 1e-12  # below, balls are ellipsoids to seven digits
 NODES, WEIGHTS = smooth_quadrature(32)
@@ -212,17 +212,17 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
     from logarithms, relative to the largest one: quotients with a tiny g overflow.
     """
     best = (advantage == 0) & (g > 0)
-    top = np.where(best, g, 0.0).sum(axis=0)
-    rest = np.where(best, 0.0, g).sum(axis=0)
+    top = sum_classes(np.where(best, g, 0.0))
+    rest = sum_classes(np.where(best, 0.0, g))
     with np.errstate(all="ignore"):
         logs = np.log(g)
         log_top = np.log(top)
         limit = np.where(rest < 0.5, -np.log1p(-np.minimum(rest, 0.5)), -log_top)
-        mean = (g * advantage).sum(axis=0)
+        mean = sum_classes(g * advantage)
         ahead = advantage - mean
-        variance = (g * ahead * ahead).sum(axis=0)
+        variance = sum_classes(g * ahead * ahead)
         gauss = np.minimum(np.sqrt(2.0 * radius / variance), 1e150)
-        skew = (g * ahead * ahead * ahead).sum(axis=0) / variance
+        skew = sum_classes(g * ahead * ahead * ahead) / variance
         full = radius >= limit * (1.0 - 1e-12)
         point = np.where(
             full,
@@ -230,7 +230,8 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
             g * (1.0 + np.minimum(gauss, 1.0) * ahead),
         )
         rows = np.flatnonzero(~full & (radius >= SMALL_RADIUS))
-        point[:, radius <= 0] = g[:, radius <= 0]
+        if (radius <= 0).any():
+            point[:, radius <= 0] = g[:, radius <= 0]
         goal = -np.log1p(-radius / limit)
         nearest = np.where(best | (g <= 0), 1.0, -advantage).min(axis=0)
         level = np.maximum(np.log(rest) - log_top - np.log(limit - radius), 0.0)
@@ -255,24 +256,26 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         shift = weight.max(axis=0)
         weight -= shift
         np.exp(weight, out=weight)
-        total = weight.sum(axis=0)
+        total = sum_classes(weight)
         log_total = np.log(total) + shift
         weight *= advantage
-        mean = weight.sum(axis=0) / total
+        mean = sum_classes(weight) / total
         weight *= advantage
-        variance = weight.sum(axis=0) / total - mean * mean
+        variance = sum_classes(weight) / total - mean * mean
         value = strength * mean - log_total
         left = np.where(value < 0.5 * limit, limit - value, log_total - log_top - strength * mean)
         progress = np.where(value < 0.5 * limit, -np.log1p(-value / limit), -np.log(left / limit))
         return np.log(progress / goal), strength * strength * variance / (left * progress)
 
-    data = [array[..., rows] for array in (logs, advantage, log_top, limit, goal)]
+    data = among(rows, logs, advantage, log_top, limit, goal)
     x = newton(
         curve, data, low[rows] - 1e-9, high[rows] + 1e-9, start[rows], np.full(len(rows), 1e-7)
     )
     weight = np.exp(x) * data[1] + data[0]
     weight = np.exp(weight - weight.max(axis=0, initial=-np.inf))
-    point[:, rows] = weight / weight.sum(axis=0)
+    weight /= sum_classes(weight)
+    for k, row in enumerate(weight):
+        point[k, rows] = row
     return point
 
 
@@ -288,7 +291,7 @@ def _support(
     span = best - worst
     advantage = np.where(possible, (u - best) / np.where(span > 0, span, 1.0), -1.0)
     point = _tilt(g, advantage, np.where(span > 0, radius, 0.0))
-    return best + span * (point * np.maximum(advantage, -1.0)).sum(axis=0), np.ascontiguousarray(
+    return best + span * sum_classes(point * np.maximum(advantage, -1.0)), np.ascontiguousarray(
         point.T
     )
 
@@ -303,12 +306,12 @@ def _entropies(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Floa
     high = logs.max(axis=0)
     spread = np.where(high > low, high - low, 1.0)
     sharp = np.where(possible, np.maximum((logs - high) / spread, -1.0), -1.0)
-    most_likely = high + spread * (_tilt(g, sharp, radius) * sharp).sum(axis=0)
+    most_likely = high + spread * sum_classes(_tilt(g, sharp, radius) * sharp)
     least = np.where(
         radius > 0, np.maximum(-radius - most_likely, 0.0), entropy_of_valid(g, axis=0)
     )
     uniform = possible / possible.sum(axis=0)
-    flat = (high == low) | (radius >= rel_entr(uniform, np.where(possible, g, 1.0)).sum(axis=0))
+    flat = (high == low) | (radius >= sum_classes(rel_entr(uniform, np.where(possible, g, 1.0))))
     even = np.where(possible, np.maximum((low - logs) / spread, -1.0), -1.0)
     point = np.where(flat, uniform, _tilt(g, even, np.where(flat, 0.0, radius)))
     return least, np.maximum(entropy_of_valid(point, axis=0), least)

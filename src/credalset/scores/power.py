@@ -19,7 +19,7 @@ from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.roots import newton
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import entropy_of_valid, sum_classes
 
 
 def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -68,7 +68,7 @@ def pooled_spread(values: FloatArray) -> FloatArray:
     return np.where(size > 0, np.maximum(total, 0.0), 0.0)
 
 
-BLOCK = 1 << 13  # numbers in a block; larger arrays are returned to the system after each operation
+BLOCK = 1 << 16  # numbers in a block
 FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to rounding
 GRID = 7  # intervals of log x from 1e-6 to the corner, and again around the best of them
 TOLERANCE = 1e-7  # of the last Newton step; the remaining error is about its square
@@ -225,7 +225,7 @@ class PowerBall(Geometry):
     ) -> tuple[FloatArray, FloatArray]:
         """Return λ ∝ m (t / (t + gap))^p and the normaliser; for t = 0, where the gap is zero."""
         mass = m * np.where(t > 0, t / (t + gap), gap == 0.0) ** self.power
-        total = mass.sum(axis=0)
+        total = sum_classes(mass)
         return mass / total, total
 
     def _support_curve(
@@ -237,8 +237,8 @@ class PowerBall(Geometry):
         """
         t = np.exp(-x)
         (point, total), tilt = self._tilted(t, m, gap), t + gap
-        mean = (point * tilt).sum(axis=0)
-        spread = (point * (tilt - mean) ** 2 / tilt).sum(axis=0) / mean
+        mean = sum_classes(point * tilt)
+        spread = sum_classes(point * (tilt - mean) ** 2 / tilt) / mean
         return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
 
     def _scale(self, m: FloatArray, point: FloatArray, y: FloatArray) -> FloatArray:
@@ -309,7 +309,7 @@ class PowerBall(Geometry):
         # underflow.
         quotient = m * (theta / y) ** self.power / m[0]
         mass = np.where(y > 1e-3, quotient, np.exp(self.power * (y - theta)))
-        return mass / mass.sum(axis=0), y, theta
+        return mass / sum_classes(mass), y, theta
 
     def _flat_curve(
         self, x: FloatArray, m: FloatArray, ratio: FloatArray, radius: FloatArray
@@ -319,8 +319,8 @@ class PowerBall(Geometry):
         The slope is −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y)).
         """
         point, y, theta = self._flat_point(x, m, ratio)
-        mean = (point * y).sum(axis=0)
-        spread = -(point * (y - mean) / (1.0 + y)).sum(axis=0)
+        mean = sum_classes(point * y)
+        spread = -sum_classes(point * (y - mean) / (1.0 + y))
         slope = self._scale(m, point, theta) * (1.0 + theta) ** 2 / theta * spread
         return beyond(radius, self.distance(m, point), slope)
 
@@ -381,7 +381,7 @@ class PowerBall(Geometry):
         u[0] = own
         mass = m * (np.exp(-x) / (1.0 + np.maximum(u, 0.0))) ** self.power
         mass[0] = m[0]
-        return mass / mass.sum(axis=0), u
+        return mass / sum_classes(mass), u
 
     def _reach(
         self,
@@ -400,10 +400,10 @@ class PowerBall(Geometry):
         ) -> tuple[FloatArray, FloatArray]:
             point, u = self._sharp_point(x, m, ratio)
             own = np.expm1(-x)
-            mean = (point * u).sum(axis=0)
-            inverse = np.where(u != 0, point / u, 0.0).sum(axis=0)
+            mean = sum_classes(point * u)
+            inverse = sum_classes(np.where(u != 0, point / u, 0.0))
             spread = np.where(
-                own > 0.1, (point * (u - mean) ** 2 / u).sum(axis=0) / mean, mean * inverse - 1.0
+                own > 0.1, sum_classes(point * (u - mean) ** 2 / u) / mean, mean * inverse - 1.0
             )
             value, slope = beyond(
                 r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread
@@ -425,7 +425,7 @@ class PowerBall(Geometry):
         """
         fold = np.zeros(m.shape[1])
         largest = m[0]
-        pull = np.where(m[1:] > 0, m[1:] / phi_inverse(ratio[1:]), 0.0).sum(axis=0)
+        pull = sum_classes(np.where(m[1:] > 0, m[1:] / phi_inverse(ratio[1:]), 0.0))
         rows = np.flatnonzero((largest < 0.5) & (pull > largest + largest / (1.0 - largest)))
         m = m[:, rows]
         ratio = ratio[:, rows]
@@ -437,7 +437,7 @@ class PowerBall(Geometry):
             least = np.full(len(rows), np.inf)
             for i in range(GRID + 1):
                 point, u = self._sharp_point(np.exp(low + i * step), m, ratio)
-                slope = 1.0 - (point * u).sum(axis=0) * np.where(u != 0, point / u, 0.0).sum(axis=0)
+                slope = 1.0 - sum_classes(point * u) * sum_classes(np.where(u != 0, point / u, 0.0))
                 trial = np.where(slope < least, low + i * step, trial)
                 least = np.minimum(slope, least)
             low = trial - step

@@ -44,7 +44,7 @@ from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.volume import edge_distance
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import entropy_of_valid, sum_classes
 
 EXACT_VOLUME_CLASSES = 12  # the sum has 2^K terms
 MAX_VERTEX_CLASSES = 8  # 40 320 orders
@@ -95,7 +95,7 @@ class TotalVariationBall(Geometry):
 
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return ½ Σ_k |λ_k − g_k|."""
-        return np.asarray(np.abs(points - self.center[:, None]) @ np.full(self.n_classes, 0.5))
+        return np.asarray(0.5 * np.abs(points - self.center[:, None]).sum(axis=-1))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return largest expectations and maximisers: r goes from the worst classes to the best."""
@@ -146,7 +146,7 @@ def _move_to_last(center: FloatArray, radius: FloatArray) -> FloatArray:
     before = np.cumsum(result[:-1], axis=0) - result[:-1]
     taken = np.minimum(np.maximum(radius - before, 0.0), result[:-1])
     result[:-1] -= taken
-    result[-1] = np.minimum(result[-1] + taken.sum(axis=0), 1.0)
+    result[-1] = np.minimum(result[-1] + sum_classes(taken), 1.0)
     return result
 
 
@@ -158,7 +158,7 @@ def _support(
     moved = _move_to_last(np.take_along_axis(center, order, axis=1).T, radius)
     points = np.empty(order.shape)
     np.put_along_axis(points, order, moved.T, axis=1)
-    return (np.take_along_axis(utility, order, axis=1).T * moved).sum(axis=0), points
+    return sum_classes(np.take_along_axis(utility, order, axis=1).T * moved), points
 
 
 @in_blocks()

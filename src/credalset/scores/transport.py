@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import entr
 
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import entropy_of_valid, sum_classes
 
 MAX_STEPS = 40  # of the interior-point method, which needs 15 to 25
 SIGMA = 0.1  # target factor for the duality gap in one step
@@ -59,10 +59,10 @@ def flattest(
     d = (gaps / length)[:, None]
     p = _potentials(g, r, d)
     point = np.exp(p)
-    total = point.sum(axis=0)
+    total = sum_classes(point)
     # For a distribution e^p / total the sum is one, and log total takes the place of Σ e^p − 1.
     smallest_nu = (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
-    most[rows] = np.log(total) - (g * p).sum(axis=0) + r * smallest_nu
+    most[rows] = np.log(total) - sum_classes(g * p) + r * smallest_nu
 
     # On the way from the centre to e^p / total, the last member.
     point = point / total
@@ -95,7 +95,7 @@ def _potentials(g: FloatArray, r: FloatArray, d: FloatArray) -> FloatArray:
         room = nu * d
         up = 1.0 / (room - rise)
         down = 1.0 / (room + rise)
-        gap = (a / up + b / down).sum(axis=0)
+        gap = sum_classes(a / up + b / down)
         bent = p - np.log(point)
         unbalanced = np.abs(g - point + _outflow(a - b)).max(axis=0)
         error = unbalanced * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
@@ -159,8 +159,8 @@ def _newton_direction(
     second = solved[:, 1]
     rise_first = first[1:] - first[:-1]
     rise_second = second[1:] - second[:-1]
-    dnu = (d * (aim_a + aim_b) + skew * rise_first).sum(axis=0) - r
-    dnu /= (d * d * stiff - skew * rise_second).sum(axis=0)
+    dnu = sum_classes(d * (aim_a + aim_b) + skew * rise_first) - r
+    dnu /= sum_classes(d * d * stiff - skew * rise_second)
     return first + dnu * second, dnu
 
 
@@ -198,7 +198,7 @@ def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, 
     ranked = np.take_along_axis(mass, order, axis=0)
     left = radius - np.cumsum(ranked * distance, axis=0) + ranked * distance
     ranked[1:] -= np.clip(left[1:] / distance[1:], 0.0, ranked[1:])
-    ranked[0] = 1.0 - ranked[1:].sum(axis=0)
+    ranked[0] = 1.0 - sum_classes(ranked[1:])
     return entropy_of_valid(np.maximum(ranked, 0.0).T)
 
 
@@ -224,7 +224,7 @@ def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, .
     For each of some block sizes, blocks are gathered at their medians by decreasing gain in entropy
     per cost.
     """
-    entropy = best = entr(mass).sum(axis=0)
+    entropy = best = sum_classes(entr(mass))
     for size in (size for size in BLOCK_SIZES if size < len(mass)):
         missing = -len(mass) % size
         blocks = np.pad(mass, ((0, missing), (0, 0))).reshape(-1, size, len(radius))
@@ -236,7 +236,7 @@ def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, .
         order = np.argsort(-gain / np.maximum(cost, 1e-300), axis=0)
         spent = np.take_along_axis(cost, order, axis=0).cumsum(axis=0)
         gained = np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0)
-        best = np.minimum(best, entropy - gained.sum(axis=0))
+        best = np.minimum(best, entropy - sum_classes(gained))
     return best
 
 
@@ -309,13 +309,13 @@ def corners(
         # What the fixed sums leave of the radius is spent on the block: Σ gap |t − F| = left. Where
         # t lies above the sums before a cut and below the others, that is slope · t = left + level;
         # of all cuts, these are the lines that bound t, as the cost is convex.
-        left = radius - (gap[fixed - 1] * np.abs(total[fixed] - sums[fixed])).sum(axis=0)
+        left = radius - sum_classes(gap[fixed - 1] * np.abs(total[fixed] - sums[fixed]))
         least = np.full(n, -np.inf)
         most = np.full(n, np.inf)
         for cut in range(first, last + 2):
             slope = gap[first - 1 : cut - 1].sum() - gap[cut - 1 : last].sum()
-            level = (gap[first - 1 : cut - 1] * sums[first:cut]).sum(axis=0)
-            level -= (gap[cut - 1 : last] * sums[cut : last + 1]).sum(axis=0)
+            level = sum_classes(gap[first - 1 : cut - 1] * sums[first:cut])
+            level -= sum_classes(gap[cut - 1 : last] * sums[cut : last + 1])
             if slope > 0:
                 most = np.minimum(most, (left + level) / slope)
             elif slope < 0:

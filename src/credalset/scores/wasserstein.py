@@ -25,7 +25,7 @@ from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Geometry
 from credalset.sets.results import Entropies
 from credalset.sets.volume import edge_distance
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import entropy_of_valid, sum_classes
 
 DRAWS_PER_RAY = 4  # of a volume estimate; draws are cheaper than rays
 MIN_ROWS = 400  # of a block, because loops over classes cost the same for few regions
@@ -283,7 +283,7 @@ def _greatest_expectation(
     mass: FloatArray, u: FloatArray, budget: FloatArray, gaps: tuple[float, ...]
 ) -> tuple[FloatArray, FloatArray]:
     n = len(budget)
-    near = np.stack([np.zeros(n), (mass * u).sum(axis=0), np.full(n, np.inf)])  # cost, value, price
+    near = np.stack([np.zeros(n), sum_classes(mass * u), np.full(n, np.inf)])  # cost, value, price
     far = np.stack([*_corner(mass, u, gaps, np.zeros(n))[:2], np.zeros(n)])
     tolerance = 1e-14 * np.ptp(u, axis=0)
     rows = np.flatnonzero(far[0] > budget)
@@ -307,7 +307,7 @@ def _greatest_expectation(
         )
         for j, goes_to in enumerate(target):
             point[goes_to, columns] += part * mass[j]
-    return (u * point).sum(axis=0), point.T
+    return sum_classes(u * point), point.T
 
 
 def _corner(
@@ -326,8 +326,8 @@ def _corner(
             worth[k] = np.where(better, offer, worth[k])
             target[k] = np.where(better, target[k + step], target[k])
     at = np.r_[0.0, np.cumsum(gaps)]
-    cost = (mass * np.abs(at[target] - at[:, None])).sum(axis=0)
-    return cost, (mass * np.take_along_axis(u, target, axis=0)).sum(axis=0), target
+    cost = sum_classes(mass * np.abs(at[target] - at[:, None]))
+    return cost, sum_classes(mass * np.take_along_axis(u, target, axis=0)), target
 
 
 def _polygon_area(center: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:

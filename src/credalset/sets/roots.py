@@ -18,7 +18,10 @@ ROUNDING = 4e-16  # relative width of a bracket at the level of rounding
 
 def among(rows: IntArray | BoolArray, *arrays: Any) -> Any:
     """Select along the last axis of several arrays."""
-    return tuple(array[..., rows] for array in arrays)
+    # `array[..., rows]` is half as fast, and lets no other thread run meanwhile.
+    if rows.dtype == np.bool_:
+        return tuple(array.compress(rows, axis=-1) for array in arrays)
+    return tuple(np.take(array, rows, axis=-1) for array in arrays)
 
 
 def bisect(

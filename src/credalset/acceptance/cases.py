@@ -104,11 +104,35 @@ def leave_out(counts: FloatArray, n_held_back: int) -> Seen:
     return Seen(*parts[0])
 
 
+def join_cases(parts: list[Cases], starts: list[int], n_items: int) -> Cases:
+    """Return the cases of blocks of items, which start at so many items, as those of one table."""
+
+    def joined(name: str) -> FloatArray:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    item = [part.item + start for part, start in zip(parts, starts, strict=True)]
+    return Cases(
+        np.concatenate(item),
+        joined("weight"),
+        joined("risk"),
+        joined("loss"),
+        joined("expected"),
+        joined("variance"),
+        n_items,
+    )
+
+
 def evaluate_cases(
     believe: Believe, loss: Loss, prediction: FloatArray, seen: Seen, n_items: int
 ) -> Cases:
-    """Predict labels and risks from the votes in hand, and evaluate them on those held back."""
+    """Predict labels and risks from the votes in hand, and evaluate them on those held back.
+
+    Where too few votes are held back, which is so only for items that do not certify, the loss is
+    taken to be as predicted.
+    """
     verdicts = loss.decide(believe(prediction[seen.item], seen.hand))
-    losses = loss.of(verdicts.labels, seen.held)
     risk = verdicts.risk
+    enough = np.flatnonzero(seen.held.sum(axis=1) >= loss.n_held_back)
+    losses = risk.copy()
+    losses[enough] = loss.of(verdicts.labels[enough], seen.held[enough])
     return Cases(seen.item, seen.weight, risk, losses, risk, verdicts.variance, n_items)

@@ -451,6 +451,11 @@ def make_rule(
     clusters: Any = None,
 ) -> AcceptRule:
     """Certify thresholds, for each group by itself."""
+    if clusters is None and batch.items is not None and len(set(batch.items)) < len(batch):
+        raise ValueError(
+            "predictions names an item twice, but items must be independent. Join the votes on "
+            "one item in one row, or pass clusters."
+        )
     codes = np.zeros(len(batch), dtype=np.int64)
     keys: Names | None = None
     if groups is not None:

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
+from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import freeze
-from credalset.acceptance.cases import Cases, Seen, evaluate_cases, leave_out
+from credalset.acceptance.cases import Cases, Seen, evaluate_cases, join_cases, leave_out
 from credalset.acceptance.certify import certify
-from credalset.acceptance.losses import Beliefs, Loss
+from credalset.acceptance.losses import Beliefs, Loss, pair_agreement
 from credalset.acceptance.rule import Claim
 from credalset.crowd.drawing import draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
@@ -33,7 +34,9 @@ class FitItems:
         freeze(self, "prediction", "counts")
 
 
-PART = 4  # one part in so many is learned from, unless there is a model to train
+FEWEST = 30  # items with one number of votes that are compared
+SUSPICIOUS = 4.0  # standard errors by which agreement differs from what is predicted
+PART = 6  # one part in so many is learned from, unless there is a model to train
 DRAWS = 8  # ways to draw a fixed number of votes in hand from those of an item
 
 
@@ -54,15 +57,22 @@ def believe(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Belief
 
 
 def hold_back(
-    counts: FloatArray, loss: Loss, in_hand: int | None, generator: np.random.Generator
+    counts: FloatArray,
+    loss: Loss,
+    in_hand: int | None,
+    generator: np.random.Generator,
+    *,
+    certifies: bool = True,
 ) -> Seen:
     """Hold votes back in turn; or draw a fixed number to keep in hand, and hold back the others.
 
-    Items without enough votes have no cases.
+    Items without enough votes have no cases. Items that do not certify need no votes but those in
+    hand.
     """
     if in_hand is None:
         return leave_out(counts, loss.n_held_back)
-    rows = np.flatnonzero(counts.sum(axis=1) >= in_hand + loss.n_held_back)
+    least = in_hand + (loss.n_held_back if certifies else 0)
+    rows = np.flatnonzero(counts.sum(axis=1) >= least)
     n_draws = DRAWS if in_hand else 1
     drawn = [draw_votes(counts[rows], (in_hand,), generator)[in_hand] for _ in range(n_draws)]
     hand = np.concatenate(drawn)
@@ -78,10 +88,50 @@ def crowd_cases(
     loss: Loss,
     in_hand: int | None,
     generator: np.random.Generator,
+    *,
+    certifies: bool = True,
 ) -> Cases:
     """Return items with votes held back, as a law sees them; items may lack votes, and cases."""
-    seen = hold_back(counts, loss, in_hand, generator)
-    return evaluate_cases(partial(believe, law), loss, prediction, seen, len(counts))
+    parts = []
+    per_item = 4 * prediction.shape[1] * max(int(counts.astype(bool).sum(axis=1).max(initial=1)), 1)
+    rows = blocks(len(counts), per_item)
+    with progress("Certifying", len(rows)) as advance:
+        for block in rows:
+            seen = hold_back(counts[block], loss, in_hand, generator, certifies=certifies)
+            own = prediction[block]
+            parts.append(evaluate_cases(partial(believe, law), loss, own, seen, len(own)))
+            advance(1, "")
+    return join_cases(parts, [block.start for block in rows], len(counts))
+
+
+def suspicious_numbers(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> str:
+    """Return a warning if numbers of votes seem to depend on how the votes came out, else "".
+
+    If a third vote is asked for where two disagree, items with two votes agree more often than the
+    law predicts, and those with three less often.
+    """
+    number = counts.sum(axis=1)
+    rows = np.flatnonzero(number >= 2)
+    if not len(rows):
+        return ""
+    predicted = believe(law, prediction[rows], np.zeros_like(counts[rows])).agreement
+    observed = pair_agreement(counts[rows])
+    found = []
+    for n_votes in np.unique(number[rows]):
+        own = number[rows] == n_votes
+        gap = observed[own] - predicted[own]
+        if own.sum() >= FEWEST:
+            score = gap.sum() / np.sqrt(max((gap**2).sum(), 1e-12))
+            found.append((score, int(n_votes), observed[own].mean(), predicted[own].mean()))
+    if len(found) < 2 or max(found)[0] < SUSPICIOUS or min(found)[0] > -SUSPICIOUS:
+        return ""
+    more, less = max(found), min(found)
+    return (
+        f"votes on items with {more[1]} votes agree more often ({more[2]:.2f}) than predicted "
+        f"({more[3]:.2f}), and on items with {less[1]} votes less often ({less[2]:.2f}, predicted "
+        f"{less[3]:.2f}). If further votes were asked for where the first ones disagreed, nothing "
+        "is certified: keep only the votes that every item would have got, such as the first two."
+    )
 
 
 # --- one table: the items that certify are those that are treated ---
@@ -156,7 +206,7 @@ def two_rules(
 ) -> TableRule:
     """Certify two rules for one table, so that each item is treated by one that has not seen it.
 
-    Two random quarters a1, a2: the fit to a1 certifies and treats everything outside a1; the fit to
+    Two random sixths a1, a2: the fit to a1 certifies and treats everything outside a1; the fit to
     a2 certifies outside a2, and treats a1. They divide δ in proportion to the items that they
     treat, so that both hold together. This is exact for items from one population. With
     ``halves``, the fit to one half certifies and treats the other, which is also exact for the
@@ -171,7 +221,7 @@ def two_rules(
     claim : Claim
         Loss, errors and confidence.
     generator : Generator
-        Randomness of the quarters.
+        Randomness of the parts.
     halves : bool
         Whether to learn from one half, and swap, as a model of texts needs.
     units : ndarray of n ints, optional

@@ -21,7 +21,7 @@ from credalset._validation import (
 )
 from credalset.acceptance.losses import LOSSES, Beliefs
 from credalset.acceptance.rule import AcceptRule, Claim, keys_of, make_rule
-from credalset.crowd.accept import FitItems, believe, crowd_cases
+from credalset.crowd.accept import FitItems, believe, crowd_cases, suspicious_numbers
 from credalset.crowd.base import Crowd, VotedItems, enough_votes, read_voted
 from credalset.crowd.check import CrowdCheck, check_crowd
 from credalset.crowd.drawing import draw_votes
@@ -354,7 +354,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         >>> crowd = cs.DirichletCrowd().fit(p[:500], votes[:500])
         >>> rule = crowd.accept(p[500:], votes[500:], error=0.1)
         >>> rule
-        AcceptRule: loss annotator, error 0.1 at confidence 0.9, 1000 items, 67% accepted
+        AcceptRule: loss annotator, error 0.1 at confidence 0.9, 1000 items, 68% accepted
         >>> new = [[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.4, 0.4, 0.2]]
         >>> found = rule.predict(new, [[0, 0, 0], [1, 1, 0], [2, 0, 0]])
         >>> found.labels, found.accepted, found.risk.round(2)
@@ -430,13 +430,20 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
                 "were left out: the bound is not about them."
             )
         kept = voted[rows]
-        cases, fitted = (
-            crowd_cases(self.law_, *items, claim.loss, number, generator)
-            for items in (
-                (kept.prediction, kept.counts),
-                (self.seen_.prediction, self.seen_.counts),
+        if number is None and (
+            warning := suspicious_numbers(self.law_, kept.prediction, kept.counts)
+        ):
+            warn(warning)
+        seen = self.seen_
+        options = (claim.loss, number, generator)
+        cases = crowd_cases(self.law_, kept.prediction, kept.counts, *options)
+        fitted = crowd_cases(self.law_, seen.prediction, seen.counts, *options, certifies=False)
+        if not len(fitted.item):
+            needs = claim.loss.n_held_back if number is None else number
+            raise ValueError(
+                f"the crowd was fitted to items with fewer than {needs} votes, which cannot tell "
+                f"what to test here. Fit it to items with {needs} votes or more, or lower in_hand."
             )
-        )
         return make_rule(
             copy.copy(self),
             kept.batch,

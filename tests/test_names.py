@@ -50,7 +50,7 @@ ROLES = {
     *("prediction", "predictions", "votes", "distribution", "distributions", "votes_in_hand"),
     *("X", "Y", "y", "groups", "weights", "folds", "utility", "labels", "sample_weight"),
     *("texts", "images", "slices", "color", "truth", "covered", "rows", "threshold"),
-    *("below", "above", "scale", "features", "sets", "ask"),
+    *("below", "above", "scale", "features", "sets", "asked"),
     *("judges", "kinds", "clusters"),
     *("values", "strata", "minus"),
 }
@@ -481,7 +481,9 @@ TABLE: dict[str, Callable[[World], Any]] = {
     ),
     "CredalSet.queue": lambda w: (
         w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).step),
-        w.back(sets_of(w).queue(votes=in_class_order(w, IN_HAND), ask=w.give("ask", ASKED)).step),
+        w.back(
+            sets_of(w).queue(votes=in_class_order(w, IN_HAND), asked=w.give("asked", ASKED)).step
+        ),
     ),
     "Score.__call__": lambda w: (
         w.back(TotalVariation()(predicted(w), w.give("distribution", VOTES / 14))),

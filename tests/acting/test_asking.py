@@ -21,7 +21,7 @@ def test_plan_and_report_ask_the_same_items() -> None:
     assert page.queue.step[asked].tolist() == ["ask"] * int(asked.sum())
     assert (asked == (page.queue.step == "ask")).all()
     sets = calibration.predict_set(p[500:], 0.1, votes=few)
-    queue = sets.queue(votes=few, ask=policy.ask(p[500:], few))
+    queue = sets.queue(votes=few, asked=policy.ask(p[500:], few))
     assert queue.step.tolist() == page.queue.step.tolist()
     assert queue.why.tolist() == page.queue.why.tolist()
     assert 0 < asked.sum() < len(asked)

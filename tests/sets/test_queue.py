@@ -172,7 +172,7 @@ def test_votes_against_a_sure_model_are_looked_into() -> None:
 
 def test_a_policy_replaces_the_rule_about_wide_sets() -> None:
     asks = np.array([True, False] * 3 + [True])
-    queue = BIRD_OR_HORSE.queue(QueueRules(divided=0.99), votes=VOTES, ask=asks)
+    queue = BIRD_OR_HORSE.queue(QueueRules(divided=0.99), votes=VOTES, asked=asks)
     assert queue.step.tolist() == [
         "accept", "expert", "ask", "expert", "ask", "accept", "ask"
     ]  # fmt: skip

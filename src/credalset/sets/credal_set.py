@@ -531,7 +531,7 @@ class CredalSet(Saved, Named):
         rules: QueueRules | None = None,
         *,
         votes: Any = None,
-        ask: Any = None,
+        asked: Any = None,
         utility: ArrayLike | None = None,
         actions: Iterable[Any] | None = None,
         items: Iterable[Hashable] | None = None,
@@ -548,7 +548,7 @@ class CredalSet(Saved, Named):
             agree on.
         votes : array of shape (N, K), data frame or Annotations, optional
             Votes on the items. Votes with a clear winner decide, and the reasons mention them.
-        ask : sequence of N bool, optional
+        asked : sequence of N bool, optional
             Which items a policy asks again, such as ``policy.ask(predictions, votes)``; it replaces
             the rule about wide sets.
         utility : array of shape (A, K), optional
@@ -573,7 +573,7 @@ class CredalSet(Saved, Named):
         All 9 people say 1; the model says 0: likely an error of the model.
         """
         return build_queue(
-            self, rules, votes=votes, ask=ask, utility=utility, actions=actions, items=items
+            self, rules, votes=votes, asked=asked, utility=utility, actions=actions, items=items
         )
 
     def to_frame(

@@ -83,14 +83,14 @@ class QueueRules:
             object.__setattr__(self, name, as_finite(getattr(self, name), name, minimum=0.0))
         as_positive_int(self.enough_votes, "enough_votes")
 
-    def describe(self, choice: str = "label", *, votes: bool = False) -> dict[str, str]:
+    def describe(self, choice: str = "label", *, with_votes: bool = False) -> dict[str, str]:
         """Return the rules in words, by step.
 
         Parameters
         ----------
         choice : {"label", "action"}
             What the decision rule selects: labels, or the actions of a utility.
-        votes : bool
+        with_votes : bool
             Whether the items have votes, which the rules then use.
 
         Returns
@@ -106,7 +106,7 @@ class QueueRules:
             "divided": f"{several}, aleatoric above {self.divided:g}",
             "expert": f"{clear} at most {self.ask:g}; or an empty set",
         }
-        if votes:
+        if with_votes:
             many = f"{self.enough_votes} or more votes"
             rules["accept"] += " and no votes against it, or a clear winner of the votes"
             rules["ask"] += f"; fewer than {many.replace(' or more', '')}"
@@ -221,7 +221,7 @@ class Queue:
         """
         if self.words is not None:
             return dict(self.words)
-        return self.rules.describe(votes=self.votes is not None)
+        return self.rules.describe(with_votes=self.votes is not None)
 
     def counts(self) -> dict[str, int]:
         """Return the number of items per step.
@@ -330,7 +330,7 @@ def build_queue(
     rules: QueueRules | None = None,
     *,
     votes: Any = None,
-    ask: Any = None,
+    asked: Any = None,
     utility: ArrayLike | None = None,
     actions: Iterable[Any] | None = None,
     items: Iterable[Hashable] | None = None,
@@ -345,7 +345,7 @@ def build_queue(
         Limits of wide and of mixed sets.
     votes : array of shape (N, K), data frame or Annotations, optional
         Votes on the items.
-    ask : sequence of N bool, optional
+    asked : sequence of N bool, optional
         Which items a policy asks again; it replaces the rule about wide sets.
     utility : array of shape (A, K), optional
         As in `CredalSet.decide`: an item is accepted if one action is best for every member.
@@ -366,9 +366,9 @@ def build_queue(
     counts = None
     if votes is not None and utility is None:
         counts = sets._batch.votes(votes, partial=True).counts
-    asked = None if ask is None else np.asarray(sets._batch.column(ask, "ask"), dtype=bool)
+    again = None if asked is None else np.asarray(sets._batch.column(asked, "asked"), dtype=bool)
     choice = "label" if utility is None else "action"
-    return plan_steps(sets, rules, possible, choices, names, counts, asked, choice)
+    return plan_steps(sets, rules, possible, choices, names, counts, again, choice)
 
 
 def read_rules(rules: QueueRules | None) -> QueueRules:

@@ -482,7 +482,7 @@ TABLE: dict[str, Callable[[World], Any]] = {
     "CredalSet.queue": lambda w: (
         w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).step),
         w.back(
-            sets_of(w).queue(votes=in_class_order(w, IN_HAND), asked=w.give("asked", ASKED)).step
+            sets_of(w).queue(votes=w.give("votes", IN_HAND), asked=w.give("asked", ASKED)).step
         ),
     ),
     "Score.__call__": lambda w: (

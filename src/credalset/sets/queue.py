@@ -437,7 +437,7 @@ def _findings(
     if counts is not None:
         clear = leads(*first_and_second(counts))
         winner = counts.argmax(axis=1)
-        against = (counts.sum(axis=1) > 0) & (winner != best) & one
+        against = (counts[np.arange(len(sets)), best] < counts.max(axis=1)) & one
         enough = counts.sum(axis=1) >= rules.enough_votes
         label = np.where(clear, winner, best)
     kind = np.select(

@@ -479,11 +479,18 @@ TABLE: dict[str, Callable[[World], Any]] = {
     "CredalSet.decide": lambda w: (
         w.back(sets_of(w).decide("maximal", w.give("utility", UTILITY, per_class=True))),
     ),
+    "review": lambda w: (
+        w.back(
+            cs.review(
+                predicted(w),
+                w.give("votes", VOTES),
+                error=0.4,
+            ).queue.votes
+        ),
+    ),
     "CredalSet.queue": lambda w: (
         w.back(sets_of(w).queue(utility=w.give("utility", UTILITY, per_class=True)).step),
-        w.back(
-            sets_of(w).queue(votes=w.give("votes", IN_HAND), asked=w.give("asked", ASKED)).step
-        ),
+        w.back(sets_of(w).queue(votes=w.give("votes", IN_HAND), asked=w.give("asked", ASKED)).step),
     ),
     "Score.__call__": lambda w: (
         w.back(TotalVariation()(predicted(w), w.give("distribution", VOTES / 14))),
@@ -721,7 +728,7 @@ def _same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-SLOW = {"report", "evaluate", "VotingPolicy.compare", "DirichletCrowd.fit"}
+SLOW = {"review", "report", "evaluate", "VotingPolicy.compare", "DirichletCrowd.fit"}
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         testing,
     )
     from credalset._splits import train_conformalize_test_split
+    from credalset.acting.review import review
     from credalset.calibration import (
         AnnotatorSampling,
         BoundedNoise,
@@ -82,6 +83,7 @@ _HOMES = {
     "evaluation": "evaluate",
     "scores": "get_score",
     "io.store": "load",
+    "acting.review": "review",
     "reporting": "report",
     "_splits": "train_conformalize_test_split",
 }
@@ -153,6 +155,7 @@ __all__ = [
     "plotting",
     "predictors",
     "report",
+    "review",
     "scores",
     "simplex",
     "testing",

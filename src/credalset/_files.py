@@ -68,6 +68,17 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         _swap_in(staging, path)
 
 
+@contextmanager
+def staged_folder(path: Path) -> Iterator[Path]:
+    """Give a hidden folder to write into; once written, it replaces the folder at ``path``."""
+    with _reserved(path, Path.mkdir) as staging:
+        yield staging
+        for each in staging.rglob("*"):
+            if each.is_file():
+                _sync(each)
+        _swap_in(staging, path)
+
+
 def quote_formula(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would run as a formula.
 

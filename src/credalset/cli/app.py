@@ -24,6 +24,7 @@ COMMANDS = {
     "agree": ("credalset.cli.votes", "agree"),
     "fit": ("credalset.cli.fit", "fit"),
     "calibrate": ("credalset.cli.calibrate", "calibrate"),
+    "review": ("credalset.cli.review", "review"),
     "predict": ("credalset.cli.predict", "predict"),
     "check": ("credalset.cli.check", "check"),
     "report": ("credalset.cli.check", "report"),

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from credalset._display import plural
 from credalset.acting.asking import items_to_ask
 from credalset.cli import shared
+from credalset.cli.plan_review import is_review, plan_new, plan_reviewed
 from credalset.crowd import VotingPolicy
 from credalset.io.items import select_voted
 from credalset.io.scorer import as_calibrated_votes
@@ -19,9 +20,16 @@ from credalset.votes.files import read_vote_table
 
 
 def plan(
-    calibration: shared.Model,
-    predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
+    calibration: Annotated[str, Argument(help="Folder that review, calibrate or fit wrote.")],
     out: Annotated[str, Option("--out", "-o", help="Table to write: the items that need a vote.")],
+    predictions: Annotated[
+        str | None,
+        Argument(help="Predictions: an id and one column per class. For a review, new items."),
+    ] = None,
+    audit: Annotated[
+        int | None,
+        Option(min=1, help="With a review: add so many accepted labels, drawn at random, as test."),
+    ] = None,
     votes_in_hand: shared.InHand = None,
     lead: Annotated[
         float | None, Option(help="Ask until the first label leads by so many standard deviations.")
@@ -44,25 +52,42 @@ def plan(
 ) -> None:
     """List the items that need another vote.
 
+    With the folder of a review: its items to ask, or the next steps of new items. --audit 200 adds
+    a random sample of the accepted labels, whose next votes prove their error.
+
     Items are sorted by expected further votes. Also forecasts how many votes will be needed. The
     calibration must have --in-hand or --lead; with --lead it has its own policy. Collect one vote
     for each item of the list, add the votes to the file, and plan again. Items that are not on the
     list need no vote.
     """
     shared.check_output(out, overwrite)
-    loaded = shared.load_model(calibration)
-    shared.check_in_hand(loaded, calibration)
     options = shared.given(
         lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes
     )
+    extra = {"texts": texts, "groups": groups}
+    if is_review(calibration):
+        if options:
+            raise ValueError(f"{calibration} is a review, which has a policy of its own.")
+        if predictions is None:
+            plan_reviewed(calibration, out, audit, random_state, as_json=as_json)
+        elif audit is not None:
+            raise ValueError("--audit is about reviewed items: leave out the predictions.")
+        else:
+            source = shared.TableSource(predictions, id, columns, extra, logits, strict)
+            plan_new(calibration, source, out, votes_in_hand, as_json=as_json)
+        return
+    if predictions is None or audit is not None:
+        raise ValueError(
+            f"{calibration} is not the folder of a review: name predictions, without --audit."
+        )
+    loaded = shared.load_model(calibration)
+    shared.check_in_hand(loaded, calibration)
     if loaded.policy is not None and options:
         raise ValueError(
             f"{calibration} has its own policy. Leave out --lead and the options that belong to it."
         )
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
-    source = shared.TableSource(
-        predictions, id, columns, {"texts": texts, "groups": groups}, logits, strict
-    )
+    source = shared.TableSource(predictions, id, columns, extra, logits, strict)
     table = source.inputs_of(loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items

@@ -48,6 +48,7 @@ _TYPES = {
     "credalset.crowd.law": "CrowdLaw",
     "credalset.crowd.accept": "FitItems",
     "credalset.acceptance": "AcceptRule",
+    "credalset.acting.stored": "StoredRule",
     "credalset.classifier": "ConformalCredalClassifier",
     "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork "
     "IntervalNetwork JudgePool",

@@ -28,6 +28,7 @@ from credalset.reporting.items import Items, choose_shown, name_batch, read_item
 from credalset.reporting.page import (
     FIRST_ROWS,
     Findings,
+    Headline,
     page_facts,
     provenance,
     render,
@@ -129,6 +130,7 @@ def report(
     title: str = "Credal set report",
     _command: str = "cs.report",
     _queue: Queue | None = None,
+    _words: Headline | None = None,
 ) -> Report:
     """Write an HTML page that shows whether sets are valid and informative, and what to do.
 
@@ -195,7 +197,7 @@ def report(
         warn(f"{verdict.headline}. Coverage on them says nothing about new items.")
     calibration = tested.calibration
     made = provenance(calibration, known, _command)
-    facts = page_facts(title, known, calibration, findings, made)
+    facts = page_facts(title, known, calibration, findings, made, _words)
     html, shown = _fit(facts, known, findings.covered)
     target = None if path is None else Path(path)
     if target is not None:

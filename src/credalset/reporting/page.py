@@ -74,8 +74,32 @@ class Findings(NamedTuple):
     sizes: list[dict[str, Any]]
 
 
+class Headline(NamedTuple):
+    """What the page of a review says at the top, in place of a verdict on sets.
+
+    Attributes
+    ----------
+    headline, detail : str
+        One sentence each.
+    sentences : tuple of str
+        What is certified, what is assumed, and what is not.
+    is_certified : bool
+        Whether something is certified.
+    """
+
+    headline: str
+    detail: str
+    sentences: tuple[str, ...]
+    is_certified: bool
+
+
 def page_facts(
-    title: str, items: Items, calibration: Any, found: Findings, made: Mapping[str, str]
+    title: str,
+    items: Items,
+    calibration: Any,
+    found: Findings,
+    made: Mapping[str, str],
+    words: Headline | None = None,
 ) -> dict[str, Any]:
     """Return what the template shows, except the items, which depend on how many fit."""
     verdict, _, curve, slices, low, worst, sizes = found
@@ -96,8 +120,7 @@ def page_facts(
         "shape": sets.geometry.shape,
         "alpha": alpha,
         "verdict": verdict,
-        "headline": verdict.headline if len(items) else "There are no items to report on",
-        "tone": _tone(verdict) if len(items) else "untested",
+        **_top(verdict, words, len(items)),
         "n_calibration": None if calibration is None else len(calibration),
         "guarantee": None if calibration is None else _guarantee(calibration.guarantee),
         "gauge": figures.gauge(verdict) if verdict.observed.n else None,
@@ -138,6 +161,23 @@ def _guarantee(known: Any) -> dict[str, Any]:
         "covers": COVERS.get(known.covers, COVERS["recorded"]),
         "assumptions": assumed,
         "within": known.within,
+    }
+
+
+def _top(verdict: Verdict, words: Headline | None, n_items: int) -> dict[str, Any]:
+    """Return what stands at the top of the page, and its colour."""
+    if words is not None:
+        return {
+            "headline": words.headline,
+            "detail": words.detail,
+            "sentences": words.sentences,
+            "tone": "good" if words.is_certified else "warn",
+        }
+    return {
+        "headline": verdict.headline if n_items else "There are no items to report on",
+        "detail": verdict.detail,
+        "sentences": (),
+        "tone": _tone(verdict) if n_items else "untested",
     }
 
 
@@ -415,6 +455,8 @@ def provenance(calibration: Any, items: Items, command: str) -> dict[str, str]:
         "sha256 of the predictions": _checksum(items.sets.center),
         "sha256 of the votes": _checksum(votes),
     }
+    if not command:  # a review: the same data and seed give the same bytes
+        found = {name: words for name, words in found.items() if name not in ("made by", "written")}
     if calibration is not None:
         found["sha256 of the calibration scores"] = _checksum(calibration._all_scores())
     return {name: shorten(value, 1000) for name, value in found.items()}

@@ -1,0 +1,127 @@
+"""The folder of a review: queue, page, record and rule appear together, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from credalset._files import staged_folder, write_file
+from credalset.acting.record import RECORD, Record
+from credalset.acting.stored import StoredRule
+from credalset.exceptions import CredalSetWarning, need
+from credalset.io.store import load, save
+from credalset.io.tables import table_writer
+from credalset.reporting import Report, report
+from credalset.reporting.page import Headline
+
+if TYPE_CHECKING:
+    from credalset.acting.review import Review
+
+QUEUE, PAGE, RULE, MODEL = "queue.csv", "report.html", "rule", "model"
+MOST_BOUNDED = 50  # classes whose bounds are in the queue; of more, they are in the rule's sets
+
+
+def check_folder(path: str | Path, *, overwrite: bool) -> Record | None:
+    """Return the record of a folder that may be written to; None if there is none yet."""
+    folder = Path(path)
+    if not folder.exists():
+        return None
+    if not folder.is_dir():
+        raise ValueError(f"{path} is a file. Name a folder.")
+    if not (folder / RECORD).exists():
+        if any(folder.iterdir()):
+            raise ValueError(
+                f"{path} holds other files. Name an empty or a new folder, or that of a review."
+            )
+        return None
+    if not overwrite:
+        raise ValueError(
+            f"{path} holds a review already. Continue it with --overwrite, which replaces queue "
+            "and page and keeps the record."
+        )
+    return Record.read(folder)
+
+
+def write_review(
+    found: Review, path: str | Path, *, id: str = "item", model: Any = None, **page: Any
+) -> Report:
+    """Write queue, page, record and rule of a review into a folder, in one step.
+
+    Files that somebody has put there, and the rounds of the record, are kept.
+    """
+    folder = Path(path)
+    own = {QUEUE, PAGE, RULE, MODEL, RECORD}
+    written = make_page(found, None, **page)
+    with staged_folder(folder) as staging:
+        for old in folder.iterdir() if folder.exists() else ():
+            if old.name not in own:
+                copy = shutil.copytree if old.is_dir() else shutil.copy2
+                copy(old, staging / old.name)
+        for name, data in found.record.to_files().items():
+            (staging / name).write_bytes(data)
+        write_queue(found, staging / QUEUE, id=id)
+        (staging / PAGE).write_bytes(written.html.encode())
+        save(found.stored, staging / RULE)
+        if model is not None:
+            save(model, staging / MODEL)
+    return written
+
+
+def write_queue(found: Review, path: Path, *, id: str = "item") -> None:
+    """Write the queue as a table, in the order of the queue."""
+    pa = need("pyarrow", "A queue")
+    columns = found.to_dict(id)
+    if len(found.queue.choices) > MOST_BOUNDED:
+        bounds = ("lower_", "upper_")
+        columns = {name: cells for name, cells in columns.items() if not name.startswith(bounds)}
+    columns[id] = [str(name) for name in columns[id]]
+    batch = pa.RecordBatch.from_pydict(columns)
+    with table_writer(path, batch.schema) as write:
+        write(batch)
+
+
+def make_page(found: Review, path: str | Path | None, **page: Any) -> Report:
+    """Write the page of a review."""
+    certified = int(found.certified.sum())
+    counts = found.queue.counts()
+    headline = f"{counts['accept']:,} of {len(found):,} labels can be accepted"
+    if not certified:
+        headline += ", not certified"
+    elif certified == counts["accept"]:
+        headline += f", with an error of at most {found.errors[0]:g}, certified"
+    else:
+        headline += f"; for {certified:,}, an error of at most {found.errors[0]:g} is certified"
+    expected, low, high = found.votes_to_come
+    detail = (
+        f"Ask for votes on {counts['ask']:,}: about {expected:,.0f} to come ({low:,.0f} to "
+        f"{high:,.0f}), a forecast. On {counts['divided']:,} people are divided. "
+        f"{counts['expert']:,} are for an expert."
+    )
+    words = Headline(headline, detail, found.sentences, bool(certified))
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
+        return report(
+            found.sets,
+            votes_in_hand=found.counts,
+            path=path,
+            **({"title": "Review"} | page),
+            _queue=found.queue,
+            _words=words,
+            _command="",
+        )
+
+
+def write_record(record: Record, path: str | Path) -> None:
+    """Write a record into the folder of a review: its tables first, then what names them."""
+    files = record.to_files()
+    for name, data in files.items():
+        if name != RECORD and (Path(path) / name).read_bytes() != data:
+            write_file(Path(path) / name, data)
+    write_file(Path(path) / RECORD, files[RECORD])
+
+
+def load_rule(path: str | Path) -> StoredRule:
+    """Load the rule of a review."""
+    found: StoredRule = load(Path(path) / RULE)
+    return found

@@ -1,0 +1,127 @@
+"""Where predictions come from: the user, texts, or nothing but the shares of the classes.
+
+Whatever is learned from votes is learned from the votes of the items it is given, and of no others:
+a model of texts, and the law of the crowd. Predictions for the items that it learned from are out
+of fold.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray
+from credalset.crowd import DirichletCrowd
+from credalset.crowd.accept import Fitted
+from credalset.predictors import SoftLabelClassifier
+
+FOLDS = 5
+MOST_FITTED = 5_000  # items that fit a law, which has a dozen parameters
+LEAST = 8  # items with votes that a law can be fitted to
+
+
+class Source(ABC):
+    """What predicts for all items of a table, and learns from the votes of some of them."""
+
+    #: whether so much is learned that half of the items are needed
+    halves = False
+    #: whether predictions came without the votes of these items, which only the user knows
+    given = False
+
+    def __init__(self, counts: FloatArray, seed: int, max_iter: int = 200) -> None:
+        self.counts = counts
+        self.seed = seed
+        self.max_iter = max_iter
+        self._fits: dict[bytes, Fitted] = {}
+
+    def __call__(self, rows: IntArray) -> Fitted:
+        """Learn from the votes of some items; the same rows are learned from once."""
+        key = rows.tobytes()
+        if key not in self._fits:
+            voted = rows[self.counts[rows].any(axis=1)]
+            if len(voted) < LEAST:
+                raise ValueError(
+                    f"votes has only {len(voted)} items with votes to learn from, but {LEAST} are "
+                    "needed. Collect votes on more items."
+                )
+            prediction = self.predict(voted)
+            crowd = DirichletCrowd(max_iter=self.max_iter, random_state=self.seed)
+            generator = np.random.default_rng(self.seed)
+            fitted = generator.choice(voted, min(MOST_FITTED, len(voted)), replace=False)
+            crowd.fit(prediction[fitted], self.counts[fitted])
+            self._fits[key] = Fitted(prediction, crowd.law_)
+        return self._fits[key]
+
+    @abstractmethod
+    def predict(self, rows: IntArray) -> FloatArray:
+        """Return predictions for all items, (n, K), from the votes of some of them."""
+
+    def model(self) -> Any:
+        """Return what predicts for new items, or None if the user does."""
+        return None
+
+
+class GivenPredictions(Source):
+    """Predictions of the user, which were made without the votes of these items."""
+
+    given = True
+
+    def __init__(self, prediction: FloatArray, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.prediction = prediction
+
+    def predict(self, rows: IntArray) -> FloatArray:
+        """Return the predictions that were given."""
+        return self.prediction
+
+
+class ClassShares(Source):
+    """No model: every item is predicted to have the shares of the classes."""
+
+    def predict(self, rows: IntArray) -> FloatArray:
+        """Return the mean share of each class among some items, a little smoothed, for all."""
+        voted = self.counts[rows]
+        shares = (voted / voted.sum(axis=1, keepdims=True)).sum(axis=0) + 1.0 / voted.shape[1]
+        return np.tile(shares / shares.sum(), (len(self.counts), 1))
+
+
+class TextModel(Source):
+    """TF-IDF weights of words and logistic regression, trained on shares of votes."""
+
+    halves = True
+
+    def __init__(self, texts: list[str], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.texts = np.array(texts, dtype=object)
+        self._models: list[Any] = []
+
+    def predict(self, rows: IntArray) -> FloatArray:
+        """Train on some items and predict for the others; out of fold for the items themselves."""
+        found = np.empty_like(self.counts)
+        fold = np.random.default_rng(self.seed).permutation(len(rows)) % FOLDS
+        for number in range(FOLDS):
+            inside = rows[fold == number]
+            found[inside] = self._trained(rows[fold != number], inside)
+        others = np.setdiff1d(np.arange(len(found)), rows)
+        found[others] = self._trained(rows, others, keep=True)
+        return found
+
+    def _trained(self, train: IntArray, wanted: IntArray, *, keep: bool = False) -> FloatArray:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        learner = SoftLabelClassifier(LogisticRegression(C=10.0, max_iter=300))
+        model = make_pipeline(TfidfVectorizer(sublinear_tf=True), learner)
+        model.fit(self.texts[train], self.counts[train])
+        if keep:
+            self._models.append(model)
+        if not len(wanted):
+            return np.empty((0, self.counts.shape[1]))
+        return np.asarray(model.predict_proba(self.texts[wanted]))
+
+    def model(self) -> Any:
+        """Return the model of the first rule."""
+        return self._models[0]

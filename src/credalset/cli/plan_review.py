@@ -1,0 +1,166 @@
+"""``credalset plan`` with the folder of a review: whom to ask, audits, and new items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credalset._display import plural
+from credalset.acting.audit import draw_sample
+from credalset.acting.folder import MODEL, QUEUE, load_rule, write_record
+from credalset.acting.record import RECORD, Record
+from credalset.cli import shared
+from credalset.io.items import select_voted
+from credalset.io.store import load
+from credalset.io.tables import read_table, table_writer
+from credalset.votes import Annotations
+from credalset.votes.files import read_vote_table
+
+
+def is_review(folder: str) -> bool:
+    """Tell whether a folder is that of a review."""
+    return (Path(folder) / RECORD).is_file()
+
+
+def plan_reviewed(folder: str, out: str, audit: int | None, seed: int, *, as_json: bool) -> None:
+    """List the items of a review that are to be asked, and those of an audit among them."""
+    rows = _read_queue(Path(folder))
+    id = next(iter(rows[0])) if rows else "item"
+    asked = [row for row in rows if row["step"] == "ask"]
+    kept = (id, "risk", "votes", "further_votes", "why")
+    size = 0
+    if audit is None:
+        tasks = [{name: row[name] for name in kept} for row in asked]
+    else:
+        record = _with_audit(Path(folder), audit, seed)
+        assert record.last is not None
+        last = record.last
+        sample = [last.items[row] for row in np.flatnonzero(last.audited)]
+        size = len(sample)
+        names = [row[id] for row in asked] + sample
+        # In random order and without other columns, so that nobody can tell them apart.
+        order = np.random.default_rng([seed, 5, len(record)]).permutation(len(names))
+        tasks = [{id: names[place]} for place in order]
+    _write(out, tasks, [id] if audit is not None else list(kept))
+    if as_json:
+        shared.print_json("plan", n_items=len(rows), n_to_ask=len(asked), n_audited=size)
+        return
+    words = f"{len(asked)} of {plural(len(rows), 'item')} to ask"
+    if audit is not None:
+        words += (
+            f", and {size} to audit among them: one vote each. Add the votes to the file, and "
+            "review again with --overwrite"
+        )
+    shared.say(f"{words}\nWrote {plural(len(tasks), 'item')} to {out}")
+
+
+def _with_audit(folder: Path, size: int, seed: int) -> Record:
+    """Draw an audit and note it in the record; the same one if it was drawn already."""
+    record = Record.read(folder)
+    if record.last is None:
+        raise ValueError(f"{folder} has no rounds. Review the items first.")
+    about = record.about[-1]
+    if about.audit_size:
+        if about.audit_size != size:
+            raise ValueError(
+                f"an audit of {plural(about.audit_size, 'item')} was drawn for this round. Ask for "
+                f"--audit {about.audit_size} to get its list again, or review first."
+            )
+        return record
+    accepted = np.flatnonzero(record.last.step == "accept")
+    if not len(accepted):
+        raise ValueError("no label would be accepted now, so that there is nothing to audit.")
+    if size > len(accepted):
+        shared.note(f"only {plural(len(accepted), 'label')} would be accepted: all are audited.")
+    rows = draw_sample(accepted, size, np.random.default_rng([seed, 6, len(record)]))
+    record = record.with_audit(rows, 1.0 - about.confidence)
+    write_record(record, folder)
+    return record
+
+
+def _read_queue(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the queue, as texts and numbers."""
+    table = read_table(folder / QUEUE)
+    return [row for batch in table.batches for row in batch.to_pylist()]
+
+
+def plan_new(
+    folder: str,
+    source: shared.TableSource,
+    out: str,
+    votes_in_hand: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Give new items their next steps, by the rule of a review; reviewed items keep theirs."""
+    stored = load_rule(folder)
+    rule = stored.rule
+    record = Record.read(folder)
+    table, predictions = _predict(Path(folder), stored, source)
+    votes = None
+    if votes_in_hand is None:
+        shared.note(shared.NO_VOTES)
+    else:
+        given = read_vote_table(votes_in_hand)
+        for sentence in select_voted(table, given, keep=True).notes:
+            shared.note(sentence)
+        names = tuple(map(str, rule.classes or range(rule.n_classes)))
+        counts = given.reorder(names).align(table.items).counts
+        votes = Annotations.from_counts(counts, classes=rule.classes, items=table.items)
+    queue = stored.decide(predictions, votes, table.extra.get("groups"))
+    rows = _rows_of(queue, table.id)
+    seen = {} if record.last is None else {name: row for row, name in enumerate(record.last.items)}
+    reviewed = {str(row[next(iter(row))]): row for row in _read_queue(Path(folder))}
+    n_seen = 0
+    for place, row in enumerate(rows):
+        if str(row[table.id]) in seen:
+            n_seen += 1
+            old = reviewed[str(row[table.id])]
+            rows[place] = {table.id: row[table.id]} | {name: old[name] for name in list(row)[1:]}
+    if n_seen:
+        shared.note(f"{plural(n_seen, 'item')} were reviewed: their steps are those of the review.")
+    _write(out, rows, list(rows[0]) if rows else [table.id])
+    counts_of = {step: sum(row["step"] == step for row in rows) for step in queue.counts()}
+    if as_json:
+        shared.print_json("plan", n_items=len(rows), steps=counts_of, certified=queue.certified)
+        return
+    words = ", ".join(f"{count} {step}" for step, count in counts_of.items())
+    shared.say(f"{words}\n{queue.certified or 'Not certified.'}\nWrote {out}")
+
+
+def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any, Any]:
+    """Read predictions, or make them with what the review has learned."""
+    classes = stored.rule.classes
+    if (folder / MODEL).is_dir():
+        table = source.features()
+        shares = load(folder / MODEL).predict_proba([str(text) for text in table.values])
+    elif stored.shares is not None:
+        table = source.features()
+        shares = np.tile(stored.shares, (len(table), 1))
+    else:
+        table = source.predictions()
+        return table, table.frame()
+    return table, replace(table, values=np.asarray(shares), names=classes).frame()
+
+
+def _rows_of(queue: Any, id: str) -> list[dict[str, Any]]:
+    columns = queue.to_dict()
+    for name in ("possible", "aleatoric", "epistemic"):
+        columns.pop(name)
+    columns = {id: columns.pop("item"), **columns}
+    columns["risk"] = np.round(columns["risk"], 4).tolist()
+    columns["further_votes"] = np.round(columns["further_votes"], 4).tolist()
+    names = list(columns)
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def _write(out: str, rows: list[dict[str, Any]], names: list[str]) -> None:
+    import pyarrow as pa
+
+    columns = {name: [row[name] for row in rows] for name in names}
+    batch = pa.RecordBatch.from_pydict(columns)
+    with table_writer(out, batch.schema) as write:
+        write(batch)

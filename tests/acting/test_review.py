@@ -1,4 +1,4 @@
-"""Review: every item has one step, what is certified is certified, and bad input gets a sentence."""
+"""Review: each item has one step, what is certified is so, and bad input gets a sentence."""
 
 from __future__ import annotations
 

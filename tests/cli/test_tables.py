@@ -238,3 +238,88 @@ def test_predictions_and_votes_in_two_unicode_forms(
     assert "put into Unicode form NFC" in said
     ids = {unicodedata.normalize("NFC", task) for task in predictions["task"]}
     assert set(cs.load("made").items or ()) == ids
+
+
+# --- a class that the calibration does not know ---
+
+
+@pytest.mark.parametrize("mass", [0.001, 0.015, 0.3])
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_a_class_that_the_calibration_does_not_know(
+    mass: float, name: str, files: Path, run: Run
+) -> None:
+    """Item 5: a class with up to 2 % of the mass was left out, and the others scaled up."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--columns", ",".join(CLASSES))
+    table = pd.read_csv("test.csv")[["task", *CLASSES, "topic"]]
+    other = mass * np.random.default_rng(0).random(len(table))
+    table[CLASSES] = table[CLASSES].multiply(1.0 - other, axis=0)
+    table["length"], table["share"], table["other"] = 7, 0.01, other
+    table.round(5).to_csv("new.csv", index=False)
+    run("import", "new.csv", "--kind", "table", "-o", "new.parquet")
+    sentence = "rows sum to one only with 'other', but the classes of the calibration are"
+    assert sentence in run("predict", "made", name, "-o", "sets.csv", code=2).err
+    assert sentence in run("check", "made", name, "votes.csv", code=2).err
+    table["unsure"] = 0.4 * table["other"]
+    table["other"] *= 0.6
+    table.drop(columns="share").round(5).to_csv("new.csv", index=False)
+    said = run("predict", "made", "new.csv", "-o", "sets.csv", code=2).err
+    assert "rows sum to one only with 'other', 'unsure', but" in said
+    table.drop(columns=["other", "unsure"]).to_csv("new.csv", index=False)
+    run("predict", "made", "new.csv", "-o", "sets.csv", code=0 if mass < 0.02 else 2)
+
+
+def test_rounded_predictions_are_no_unknown_class(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--columns", ",".join(CLASSES))
+    table = pd.read_csv("test.csv")[["task", *CLASSES]].round(2)
+    random = np.random.default_rng(0).random((3, len(table)))
+    table["small"], table["any"], table["zero"] = 0.01 * random[0], random[1], 0.0
+    table.to_csv("new.csv", index=False)
+    run("predict", "made", "new.csv", "-o", "sets.csv")
+
+
+# --- items that a model was made of ---
+
+
+def test_items_that_calibrated_are_said(files: Path, run: Run) -> None:
+    """Item 4: `predict` and `plan` said nothing about items that had calibrated the sets."""
+    table = ["--columns", ",".join(CLASSES)]
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *table)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "crowd", "--lead", "1", *table)
+    both = pd.concat([pd.read_csv("calibration.csv").iloc[:5], pd.read_csv("test.csv")])
+    both.to_csv("both.csv", index=False)
+    used = "5 items were used for calibration (first: 't000'). The guarantee is for new items"
+    said = run("predict", "made", "both.csv", "-o", "sets.csv").err
+    assert used in said
+    run("import", "both.csv", "--kind", "table", "-o", "both.parquet")
+    assert used in run("predict", "made", "both.parquet", "-o", "sets/").err
+    said = run("plan", "crowd", "both.csv", "-o", "tasks.csv", *table).err
+    assert "used for calibration (first: 't00" in said
+    assert "used for training (first: 't00" in said
+    for words in (["predict", "made"], ["plan", "crowd"]):
+        said = run(*words, "test.csv", "-o", f"{words[0]}.csv", *table[: 2 * (words[1] != "made")])
+        assert "used for" not in said.err
+
+
+def test_predictions_for_items_that_trained_do_not_calibrate(files: Path, run: Run) -> None:
+    """Item 4: nobody was told that predictions of `fit` were for items that trained it."""
+    run("fit", "features.csv", "votes.csv", "-o", "model")
+    trained = set(cs.load("model").items_)
+    columns = pd.concat([pd.read_csv("features.csv"), pd.read_csv("new-features.csv")])
+    columns.to_csv("all.csv", index=False)
+    said = run("predict", "model", "all.csv", "-o", "p.csv", "--ask", "prediction").err
+    assert f"{len(trained)} items were used for training" in said
+    marked = pd.read_csv("p.csv").set_index("task")["trained"]
+    assert set(marked.index[marked]) == trained
+    for name in ("p.csv", "p.parquet"):
+        if name == "p.parquet":
+            run("import", "p.csv", "--kind", "table", "-o", name)
+        said = run("calibrate", name, "votes.csv", "-o", "made", "--overwrite").err
+        assert f"{len(trained)} items that trained the model which predicted them left out" in said
+        assert set(cs.load("made").items or ()).isdisjoint(trained)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "other", "--columns", ",".join(CLASSES))
+    said = run("check", "other", "p.csv", "votes.csv").err
+    assert "items that trained the model which predicted them left out" in said
+    pd.read_csv("p.csv")[marked.to_numpy()].to_csv("only.csv", index=False)
+    said = run("calibrate", "only.csv", "votes.csv", "-o", "none", code=2).err
+    assert "all of these items trained the model" in said
+    assert "used for" not in run("predict", "model", "new-features.csv", "-o", "new.csv").err

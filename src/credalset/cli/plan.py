@@ -89,6 +89,7 @@ def plan(
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
     source = shared.TableSource(predictions, id, columns, extra, logits, strict)
     table = source.inputs_of(loaded)
+    shared.note_used(table.items, loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
     )

@@ -24,13 +24,14 @@ from credalset.cli.words import visible as visible
 from credalset.exceptions import FileFormatError
 from credalset.io.features import select_training
 from credalset.io.items import (
+    TRAINED,
     ItemTable,
     Select,
     read_items,
     select_predictions,
     select_voted,
 )
-from credalset.io.scorer import as_calibrated, as_calibrated_votes, selector
+from credalset.io.scorer import as_calibrated, as_calibrated_votes, said_of_used, selector
 from credalset.io.store import load
 from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
@@ -250,7 +251,7 @@ def read_training(
     found = read_vote_table(votes)
     voted = select_voted(source.features() if features else source.predictions(), found)
     _note_all(voted.notes)
-    table = voted.table
+    table = _without_trained(voted.table)
     n = len(table)
     if hold_out:
         order = np.random.default_rng(random_state).permutation(n)
@@ -275,7 +276,7 @@ def read_held_out(
     found = as_calibrated_votes(read_vote_table(votes), model.calibration)
     voted = select_voted(source.inputs_of(model), found)
     _note_all(voted.notes)
-    table = _without_used(voted.table, model)
+    table = _without_used(_without_trained(voted.table), model)
     extra = dict[str, Any](table.extra)
     if "groups" in extra:
         extra["groups"] = name_array(as_calibrated(extra["groups"], model.calibration))
@@ -286,6 +287,33 @@ def read_held_out(
         extra["votes_in_hand"] = so_far
         return Pair(table.frame(), found, table.items, extra)
     return _hold_back(Pair(table.frame(), found, table.items, extra), model)
+
+
+def note_used(items: Sequence[str], model: Any) -> None:
+    """Say how many items the model was made of."""
+    for use, names in model._used().items():
+        known = [item for item in items if item in names]
+        if known:
+            note(said_of_used(use, len(known), known[0]))
+
+
+def _without_trained(table: ItemTable) -> ItemTable:
+    """Leave out predictions of a model for the items that trained it, as `predict` marks them."""
+    if TRAINED not in table.extra:
+        return table
+    extra = dict(table.extra)
+    # pandas writes True, and spreadsheets TRUE
+    rows = np.flatnonzero([str(cell).lower() != "true" for cell in extra.pop(TRAINED)])
+    if not len(rows):
+        raise ValueError(
+            "all of these items trained the model that predicted them, so that its predictions are "
+            "better than for new items. Predict others."
+        )
+    table = replace(table, extra=extra)
+    if len(rows) < len(table):
+        left_out = plural(len(table) - len(rows), "item")
+        note(f"{left_out} that trained the model which predicted them left out.")
+    return table.take(rows)
 
 
 def _without_used(table: ItemTable, model: Any) -> ItemTable:

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
+ROUNDING = 1e-5  # by which sums of 32-bit numbers are off
+UNEXPLAINED = 0.1  # share of what rows lack that a column may leave, as it is rounded, too
 #: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
 WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
+#: a further one, if a classifier predicted: whether it was trained on the item
+TRAINED = "trained"
 
 
 # --- which columns are read ---
@@ -52,6 +56,8 @@ class Selection(NamedTuple):
     decide : callable or None
         What decides about the columns by their cells, as nobody said what they are: it is called
         with the batches, the selection and the path, and returns a selection and notes.
+    spare : tuple of str
+        Columns beside those of the classes of a calibration, among which none may be a class.
     """
 
     columns: list[str]
@@ -60,6 +66,7 @@ class Selection(NamedTuple):
     kinds: tuple[str, ...] | None = None
     optional: bool = False
     decide: Callable[..., tuple[Selection, list[str]]] | None = None
+    spare: tuple[str, ...] = ()
 
 
 #: selects columns of a table with a schema, except those that are taken
@@ -176,10 +183,18 @@ def select_predictions(
     >>> select_predictions(schema, ["task"], ["length=yes", "probs.no"], ["no", "yes"]).columns
     ['probs.no', 'length']
     """
-    wanted = None if classes is None else [str(label) for label in classes]
+    free = [name for name in schema.names if name not in taken]
+    if classes is None:
+        return _select_predictions(schema, free, columns, None)
+    found = _select_predictions(schema, free, columns, [str(label) for label in classes])
+    return found._replace(spare=tuple(name for name in free if name not in found.columns))
+
+
+def _select_predictions(
+    schema: pa.Schema, free: list[str], columns: Sequence[str] | None, wanted: list[str] | None
+) -> Selection:
     if columns is not None:
         return _select_named(schema, columns, wanted)
-    free = [name for name in schema.names if name not in taken]
     starts = ["", *_starts(schema, free)]
     lists = [name for name in free if is_list(schema.field(name).type)]
     if wanted is not None:
@@ -421,6 +436,34 @@ class Records:
         )
 
 
+def refuse_extra_class(records: Records, selection: Selection, values: FloatArray) -> None:
+    """Refuse predictions that lack what another column of the table holds: a class left out.
+
+    Rows that sum to one within 0.02 are normalised, because people round. But if a column holds
+    what the rows lack, they were not rounded: it is a class that the calibration does not know.
+    """
+    lacking = 1.0 - values.sum(axis=1)
+    if not selection.spare or not len(values) or np.abs(lacking).max() <= ROUNDING:
+        return
+    candidates: dict[str, FloatArray] = {}
+    for name in selection.spare:
+        with suppress(ValueError):  # not a column of numbers
+            numbers = records.numbers([name])
+            if numbers.shape[1] == 1 and (numbers >= 0.0).all() and (numbers <= 1.0).all():
+                candidates[name] = numbers[:, 0]
+    together = sum(candidates.values(), start=np.zeros(len(values)))
+    for names, mass in [
+        *(([name], mass) for name, mass in candidates.items()),
+        (list(candidates), together),
+    ]:
+        if np.abs(lacking - mass).sum() <= UNEXPLAINED * np.abs(lacking).sum():
+            raise ValueError(
+                f"{records.where}: rows sum to one only with {join_names(names)}, but the classes "
+                f"of the calibration are {join_names(selection.labels or (), 12)}. Calibrate with "
+                "all classes, or add the column to the class that it belongs to."
+            )
+
+
 # --- tables of items ---
 
 
@@ -510,6 +553,8 @@ def read_items(
     table = read_table(path, whole=True)
     extra = extra or {}
     id = find_id(table.schema.names) if id is None else id
+    if {TRAINED, *WRITTEN} <= set(table.schema.names):
+        extra = {**extra, TRAINED: TRAINED}
     for role, name in {"id": id, **extra}.items():
         if name not in table.schema.names:
             has = join_names(table.schema.names, 12)
@@ -550,6 +595,9 @@ def read_items(
     }
     if logits:
         values = softmax(values, axis=1)
+    elif selection.spare:
+        for part, numbers in zip(parts, read, strict=True):
+            refuse_extra_class(part, selection, numbers)
     kinds = selection.kinds or ()
     return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds)
 

@@ -13,19 +13,23 @@ import numpy as np
 from scipy.special import softmax
 
 from credalset._display import join_names, plural
+from credalset._typing import BoolArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.calibration.base import Predictor, as_level
 from credalset.exceptions import need, warn
 from credalset.io.items import (
+    TRAINED,
     Records,
     Select,
     Selection,
+    refuse_extra_class,
     select_features,
     select_known,
     select_predictions,
     select_texts,
 )
 from credalset.io.store import load
+from credalset.io.tables import as_texts
 from credalset.io.threads import in_order
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.votes import Annotations
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
     from credalset.sets import CredalSet
 
+TRAINING = "training"  # what some items were used for
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
 
 
@@ -69,30 +74,40 @@ class Remarks:
         Rows without a value that the model fills in, by column.
     unknown : Counter
         Rows with a value that was not in training, by column and the first such value.
+    used : Counter
+        Rows of items that the model was made of, by what it used them for and the first such item.
     """
 
     n_dropped: int = 0
     missing: Counter[str] = field(default_factory=Counter)
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __add__(self, other: Remarks) -> Remarks:
-        unknown = Counter(self.unknown)
-        first = dict(self.unknown.keys())
-        for (name, value), number in other.unknown.items():
-            unknown[name, first.get(name, value)] += number
-        return Remarks(self.n_dropped + other.n_dropped, self.missing + other.missing, unknown)
+        return Remarks(
+            self.n_dropped + other.n_dropped,
+            self.missing + other.missing,
+            _add_firsts(self.unknown, other.unknown),
+            _add_firsts(self.used, other.used),
+        )
 
     def to_list(self) -> list[Any]:
         """Return the remarks as values that JSON has."""
-        unknown = [[*key, number] for key, number in self.unknown.items()]
-        return [self.n_dropped, dict(self.missing), unknown]
+        unknown, used = (
+            [[*key, number] for key, number in counted.items()]
+            for counted in (self.unknown, self.used)
+        )
+        return [self.n_dropped, dict(self.missing), unknown, used]
 
     @classmethod
     def from_list(cls, found: Sequence[Any]) -> Remarks:
         """Return the remarks that `to_list` gave."""
-        n_dropped, missing, unknown = found
-        counted = Counter({(name, value): number for name, value, number in unknown})
-        return cls(n_dropped, Counter(missing), counted)
+        n_dropped, missing, *others = found
+        unknown, used = (
+            Counter({(name, value): number for name, value, number in counted})
+            for counted in others
+        )
+        return cls(n_dropped, Counter(missing), unknown, used)
 
     def warn(self) -> None:
         """Say each in a warning."""
@@ -110,6 +125,30 @@ class Remarks:
                 f"{plural(number, 'row')} {has} a value of {name!r} that was not in training "
                 f"(first: {value!r}). The model treats it as none of those that were."
             )
+        for (use, item), number in self.used.items():
+            warn(said_of_used(use, number, item))
+
+
+def _add_firsts(
+    one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]
+) -> Counter[tuple[str, str]]:
+    """Add numbers by name and the first value of each name."""
+    total = Counter(one)
+    first = dict(one.keys())
+    for (name, value), number in other.items():
+        total[name, first.get(name, value)] += number
+    return total
+
+
+def said_of_used(use: str, number: int, first: str) -> str:
+    """Return the words of a note on items that a model was made of."""
+    items = f"{plural(number, 'item')} {'was' if number == 1 else 'were'} used for {use} (first: "
+    if use == TRAINING:
+        return (
+            f"{items}{first!r}). The model knows their votes, so that its predictions for them are "
+            "better than for new items, which the guarantee is about."
+        )
+    return f"{items}{first!r}). The guarantee is for new items."
 
 
 @dataclass(frozen=True)
@@ -119,6 +158,11 @@ class Scorer:
     Call the scorer with a batch of predictions (or features). The results for a row do not depend
     on how rows are divided into batches. A scorer can be pickled and sent to other processes; if
     ``model`` is a path, only the path is sent, and each process loads the model once.
+
+    Rows of items that calibrated or trained the model are counted in a warning. Results of a
+    classifier that names the items that trained it have a column ``trained``, which marks them.
+    Predictions that lack what another column of the table holds are refused: it is a class that the
+    calibration does not know.
 
     Parameters
     ----------
@@ -322,7 +366,39 @@ class Scorer:
         carried = [kept.column(name) for name in self._names(batch.schema)]
         remarks = self._remarks(features) if hasattr(features, "columns") else Remarks()
         remarks.n_dropped = batch.num_rows - len(kept)
-        return self._table(carried, sets), remarks
+        trained = None
+        for use, is_used, first in self._find_used(kept):
+            remarks.used[use, first] = int(is_used.sum())
+            trained = is_used if use == TRAINING else trained
+        return self._table(carried, sets, trained), remarks
+
+    def _find_used(self, records: Records) -> Iterator[tuple[str, BoolArray, str]]:
+        """Yield what items were used for, which of the rows are such items, and the first one."""
+        if self.id is None or not self._used:
+            return
+        import pyarrow as pa
+        from pyarrow import compute
+
+        column = records.column(self.id)
+        is_float = pa.types.is_floating(column.type)
+        items = pa.array(as_texts(column)) if is_float else column.cast(pa.string())
+        for use, names in self._used.items():
+            is_used = np.asarray(compute.is_in(items, names).to_numpy(zero_copy_only=False))
+            if is_used.any():
+                yield use, is_used, items[int(is_used.argmax())].as_py()
+
+    @cached_property
+    def _used(self) -> dict[str, pa.Array]:
+        """The names of the items that the model was made of, by what it used them for."""
+        import pyarrow as pa
+
+        found = self._model._used()
+        return {use: pa.array(sorted(names), pa.string()) for use, names in found.items() if names}
+
+    @property
+    def _marks_training(self) -> bool:
+        """Whether results say which items trained the model that predicts."""
+        return self.id is not None and self._model.reads != "predictions" and TRAINING in self._used
 
     def _remarks(self, features: Any) -> Remarks:
         """Count missing values, and those of categories that were not in training."""
@@ -376,9 +452,14 @@ class Scorer:
         if self._model.feature_names is not None:
             pandas = need("pandas", "A model of named features")
             return pandas.DataFrame(values, columns=list(selection.labels or selection.columns))
-        return softmax(values, axis=1) if self.logits else values
+        if self.logits:
+            return softmax(values, axis=1)
+        refuse_extra_class(records, selection, values)
+        return values
 
-    def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
+    def _table(
+        self, carried: Sequence[Any] | None, sets: CredalSet, trained: BoolArray | None = None
+    ) -> pa.RecordBatch:
         import pyarrow as pa
 
         names = [name for name in (self.id, *self.keep) if name is not None]
@@ -390,6 +471,8 @@ class Scorer:
         classes = sets.classes if sets.classes is not None else range(sets.n_classes)
         answers = {"alpha": pa.array(np.full(len(sets), self.alpha))}
         answers |= arrow_columns(columns(sets, self.ask), classes)
+        if self._marks_training:
+            answers[TRAINED] = pa.array(np.zeros(len(sets), bool) if trained is None else trained)
         taken = [name for name in names if name in answers]
         if taken:
             raise ValueError(

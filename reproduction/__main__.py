@@ -59,6 +59,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     drawn.add_argument("--style", choices=("paper", "house"), default="house")
     drawn.set_defaults(run=_figures)
+    compared = commands.add_parser(
+        "compare", parents=[shared], help="measure methods by one protocol, from experiment files"
+    )
+    compared.add_argument(
+        "experiments", type=Path, nargs="*", help="TOML files; by default all that come with it"
+    )
+    compared.add_argument("--seeds", type=int, help="number of splits, instead of the file's")
+    compared.set_defaults(run=_compare)
+    fetched = commands.add_parser(
+        "fetch", parents=[shared], help="check the published files, and download what is missing"
+    )
+    fetched.set_defaults(run=_fetch)
     return parser
 
 
@@ -133,6 +145,30 @@ def _figures(options: argparse.Namespace) -> int:
     return _report_missing(
         [f"not drawn: {name}" for name in missing], getattr(options, "allow_missing", False)
     )
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from reproduction import compare
+
+    missing = []
+    for path in options.experiments or compare.experiments():
+        try:
+            rows = compare.run(path, options.out, options.data, options.seeds)
+        except DataNotFoundError as error:
+            missing.append(f"{path.stem} was skipped, its data are missing: {error}")
+            continue
+        print(f"{path.stem}\n\n{compare.table(rows)}\n")
+    return _report_missing(missing, options.allow_missing)
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from reproduction.fetch import fetch
+
+    folder = options.data or os.environ.get("CREDALSET_DATA")
+    if folder is None:
+        print("Name a folder with --data or CREDALSET_DATA.", file=sys.stderr)
+        return MISSING
+    return _report_missing(fetch(Path(folder), print), options.allow_missing)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ refuse damage and never fetch anything.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from credalset.datasets import (
     DataNotFoundError,
     load_chaosnli,
     load_cifar10h,
+    load_synthetic,
     make_judge_panel,
     make_messages,
     make_synthetic,
@@ -91,6 +93,51 @@ def test_chaosnli_joins_features_by_name(folder: Path, monkeypatch: pytest.Monke
     assert repr(load_chaosnli(None)) == "ChaosNLI: 3 pairs, no features, 3 classes, 100 votes each"
     with pytest.raises(ValueError, match="features"):
         load_chaosnli("word2vec")
+
+
+def test_published_synthetic_data_are_drawn_again() -> None:
+    """Checksums of the votes in the authors' files, which are not needed."""
+    checksums = {
+        (3, 1): "727626490663a36a",
+        (3, 100): "8768bd46e9d3231f",
+        (10, 10): "8163d9a645e986e0",
+    }
+    for (n_classes, n_votes), checksum in checksums.items():
+        data = load_synthetic(n_classes, n_votes)
+        assert (data.counts.sum(axis=1) == n_votes).all()
+        assert hashlib.sha256(data.counts.astype("<i8").tobytes()).hexdigest()[:16] == checksum
+    for wrong in ({"n_classes": 2}, {"n_classes": 11}, {"n_votes": 7}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            load_synthetic(**wrong)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
+def test_published_synthetic_data_are_those_of_the_files() -> None:
+    for n_classes in (3, 4, 6, 8, 10):
+        name = f"synthetic_1500_points_{n_classes}_classes.npz"
+        with np.load(Path(os.environ["CREDALSET_DATA"]) / name) as held:
+            for n_votes in (1, 5, 10, 50, 100, 200, 1000):
+                data = load_synthetic(n_classes, n_votes)
+                assert np.array_equal(np.rint(held[f"W_m{n_votes}"] * n_votes), data.counts)
+                assert np.abs(data.distributions - held["W"]).max() < 1e-15
+                assert np.abs(data.X - held["X"]).max() < 1e-6
+
+
+def test_cifar10h_votes_as_published(folder: Path) -> None:
+    with pytest.raises(DataNotFoundError, match=r"cifar10h-counts\.npy"):
+        load_cifar10h(folder, model=None)
+    votes = np.arange(50).reshape(5, 10) % 7
+    np.save(folder / "cifar10h-counts.npy", votes)
+    assert (load_cifar10h(folder).counts == votes).all(), "the published file goes first"
+    alone = load_cifar10h(folder, model=None)
+    assert (alone.counts == votes).all()
+    assert alone.logits is None
+    with pytest.raises(ValueError, match="there are no logits"):
+        alone.probabilities  # noqa: B018
+    (folder / "cifar10h-counts.npy").write_bytes(b"damaged")
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        load_cifar10h(folder, model=None)
 
 
 def test_cifar10h(folder: Path) -> None:

@@ -14,7 +14,7 @@ from credalset.datasets.published import (
     load_chaosnli,
     load_cifar10h,
 )
-from credalset.datasets.synthetic import SyntheticData, make_synthetic
+from credalset.datasets.synthetic import SyntheticData, load_synthetic, make_synthetic
 
 __all__ = [
     "CIFAR10H",
@@ -25,6 +25,7 @@ __all__ = [
     "SyntheticData",
     "load_chaosnli",
     "load_cifar10h",
+    "load_synthetic",
     "make_judge_panel",
     "make_messages",
     "make_synthetic",

@@ -7,6 +7,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,11 +188,12 @@ def _features(
     return rows[[row_of[uid[i]] for i in kept]], kept
 
 
-MODEL = "cifar10h_model_a.npz"
+COUNTS = "cifar10h-counts.npy"  # as published
+#: files with outputs of models for the test images, in their order
+MODELS = {"a": "cifar10h_model_a.npz", "clip": "cifar10h_clip.npz"}
 CIFAR_SOURCE = (
-    "It holds the arrays counts (cifar10h-counts.npy of "
-    "https://github.com/jcpeterson/cifar-10h), and logits, features "
-    "and labels of a CIFAR-10 classifier for the test images, in their order."
+    "Votes are in cifar10h-counts.npy of https://github.com/jcpeterson/cifar-10h; files of models "
+    "hold the array logits, maybe features, labels and counts, for the test images in their order."
 )
 CIFAR_CLASSES = (
     "airplane",
@@ -215,20 +217,20 @@ class CIFAR10H:
     ----------
     counts : ndarray of shape (10000, 10)
         Votes per class, 47 to 63 in a row.
-    logits : ndarray of shape (10000, 10)
-        Outputs of a CIFAR-10 classifier.
-    features : ndarray of shape (10000, d)
-        Input of that classifier's last layer.
-    labels : ndarray of shape (10000,)
-        CIFAR-10 labels.
+    logits : ndarray of shape (10000, 10) or None
+        Outputs of a classifier, if they were loaded.
+    features : ndarray of shape (10000, d) or None
+        Input of that classifier's last layer, if its file has them.
+    labels : ndarray of shape (10000,) or None
+        CIFAR-10 labels, if the file of the classifier has them.
     classes : tuple of str
         Names of the columns.
     """
 
     counts: IntArray
-    logits: FloatArray
-    features: FloatArray
-    labels: IntArray
+    logits: FloatArray | None = None
+    features: FloatArray | None = None
+    labels: IntArray | None = None
     classes: tuple[str, ...] = CIFAR_CLASSES
 
     @property
@@ -239,23 +241,31 @@ class CIFAR10H:
     @property
     def probabilities(self) -> FloatArray:
         """Softmax of the logits, (10000, 10)."""
+        if self.logits is None:
+            raise ValueError("there are no logits: load them with model='a' or 'clip'.")
         return np.asarray(softmax(self.logits, axis=1))
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def __repr__(self) -> str:
-        return f"CIFAR10H: {len(self)} images, 10 classes, votes and a classifier's logits"
+        outputs = "" if self.logits is None else " and a classifier's logits"
+        return f"CIFAR10H: {len(self)} images, 10 classes, votes{outputs}"
 
 
-def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
+def load_cifar10h(data_dir: str | Path | None = None, *, model: str | None = "a") -> CIFAR10H:
     """Load CIFAR-10H from a folder.
+
+    Votes are read from ``cifar10h-counts.npy``, as published, if the folder has it, and otherwise
+    from the file of the model.
 
     Parameters
     ----------
     data_dir : str or Path, optional
-        Folder with ``cifar10h_model_a.npz``; by default that of the environment variable
-        ``CREDALSET_DATA``.
+        Folder with the files; by default that of the environment variable ``CREDALSET_DATA``.
+    model : {"a", "clip"} or None
+        Classifier whose outputs are loaded, from ``cifar10h_model_a.npz`` or ``cifar10h_clip.npz``;
+        None for the votes alone.
 
     Returns
     -------
@@ -266,15 +276,53 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     >>> load_cifar10h()  # doctest: +SKIP
     CIFAR10H: 10000 images, 10 classes, votes and a classifier's logits
     """
-    path = data_file(MODEL, data_dir, CIFAR_SOURCE)
-    counts, logits, features, labels = read_arrays(path, "counts", "logits", "features", "labels")
-    shape = (len(counts), len(CIFAR_CLASSES))
-    n = len(counts)
-    if not (counts.shape == logits.shape == shape and len(features) == n and labels.shape == (n,)):
+    check_choice(model, "model", (*MODELS, None))
+    named = data_dir if data_dir is not None else os.environ.get(ENVIRONMENT)
+    has_counts = bool(named) and (Path(str(named)) / COUNTS).is_file()
+    path = data_file(COUNTS if model is None else MODELS[model], data_dir, CIFAR_SOURCE)
+    found = {} if model is None else read_file(path, ("logits", "features", "labels", "counts"))
+    if has_counts or model is None:
+        counts: Any = _read_array(data_file(COUNTS, data_dir, CIFAR_SOURCE))
+    else:
+        counts = found.get("counts")
+    logits, features, labels = (found.get(name) for name in ("logits", "features", "labels"))
+    n = 0 if counts is None else len(counts)
+    known = [array for array in (logits, features, labels) if array is not None]
+    if (
+        counts is None
+        or np.shape(counts) != (n, len(CIFAR_CLASSES))
+        or (model is not None and (logits is None or logits.shape != counts.shape))
+        or any(len(array) != n for array in known)
+    ):
         raise FileFormatError(
-            f"{path} does not hold 10 counts, 10 logits, features and a label per image."
+            f"{path} does not hold 10 counts and 10 logits per image, and features or a label for "
+            "each if there are any."
         )
-    votes = as_counts(counts, str(path)).astype(np.int64)
     return CIFAR10H(
-        votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64)
+        as_counts(counts, str(path)).astype(np.int64),
+        None if logits is None else logits.astype(np.float64),
+        None if features is None else features.astype(np.float64),
+        None if labels is None else labels.astype(np.int64),
     )
+
+
+def read_file(path: Path, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Read the arrays of these names that an ``.npz`` file has."""
+    try:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            return {name: loaded[name] for name in names if name in loaded}
+    except UNREADABLE as error:
+        raise FileFormatError(
+            f"{path} cannot be read ({error or type(error).__name__}) as an .npz file."
+        ) from None
+
+
+def _read_array(path: Path) -> AnyArray:
+    """Read an ``.npy`` file."""
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except UNREADABLE as error:
+        raise FileFormatError(
+            f"{path} cannot be read ({error or type(error).__name__}) as an .npy file."
+        ) from None

@@ -87,3 +87,54 @@ def make_synthetic(
     distributions = softmax(logits, axis=1)
     counts = generator.multinomial(n_votes, distributions).astype(np.int64)
     return SyntheticData(X, distributions, counts)
+
+
+#: numbers of votes in the files that the authors published, in the order in which they were drawn
+PUBLISHED_VOTES = (1, 5, 10, 50, 100, 200, 1000)
+PUBLISHED_SEED = 200
+
+
+def load_synthetic(n_classes: int = 3, n_votes: int = 10) -> SyntheticData:
+    """Return the synthetic data that the authors of the paper published, of 1500 items.
+
+    The files of their repository (``data/synthetic/1500_points_K_classes.pkl``) were drawn with a
+    seed from NumPy's old generator, whose numbers never change, and are drawn again here: nothing
+    has to be downloaded or unpickled. Features and votes are those of the files, distributions up
+    to rounding. The paper splits the items at random into three parts of 500 for training,
+    calibration and test.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes K; published are 3 to 10.
+    n_votes : int
+        Number of simulated annotators per item: 1, 5, 10, 50, 100, 200 or 1000.
+
+    Returns
+    -------
+    SyntheticData
+
+    See Also
+    --------
+    make_synthetic : draws new data of the same kind.
+
+    Examples
+    --------
+    >>> data = load_synthetic(3, n_votes=5)
+    >>> data, data.counts[0].tolist()
+    (SyntheticData: 1500 items, 10 features, 3 classes, 5 votes each, [0, 5, 0])
+    """
+    if not 3 <= as_positive_int(n_classes, "n_classes") <= 10:
+        raise ValueError(f"n_classes must be from 3 to 10, but is {n_classes}.")
+    if n_votes not in PUBLISHED_VOTES:
+        raise ValueError(
+            f"n_votes must be one of {', '.join(map(str, PUBLISHED_VOTES))}, but is {n_votes!r}. "
+            "Use make_synthetic for other numbers."
+        )
+    generator = np.random.RandomState(PUBLISHED_SEED)
+    X = generator.normal(size=(1500, 10))
+    weights = np.exp(X @ generator.normal(size=(10, n_classes)))
+    distributions = weights / weights.sum(axis=1, keepdims=True)
+    for m in PUBLISHED_VOTES[: PUBLISHED_VOTES.index(n_votes) + 1]:
+        counts = np.array([generator.multinomial(m, one) for one in distributions])
+    return SyntheticData(X, distributions, counts.astype(np.int64))

@@ -1,4 +1,4 @@
-"""``python -m reproduction compare``: its protocol and methods; and the check of published files."""
+"""``python -m reproduction compare``: protocol and methods; and the check of published files."""
 
 from __future__ import annotations
 

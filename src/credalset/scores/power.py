@@ -41,12 +41,15 @@ def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
     sums = np.zeros((n, k + 1))
     np.cumsum(ranked, axis=1, out=sums[:, 1:])
     limits = np.arange(1, k + 1) * ranked - sums[:, :-1]
-    row = np.arange(n)[:, None] * k
+    # Entry j of row i is taken from the flat arrays, which is faster than indexing with pairs.
+    row_of_limits = np.arange(n)[:, None] * k
+    row_of_sums = np.arange(n)[:, None] * (k + 1)
     size = np.zeros((n, k), dtype=np.int64)
     for step in 2 ** np.arange(int(k).bit_length())[::-1]:
         trial = np.minimum(size + step, k)
-        size = np.where(limits.take(row + trial - 1) > values, trial, size)
-    average = (values + sums.take(np.arange(n)[:, None] * (k + 1) + size)) / (size + 1)
+        belongs = limits.take(row_of_limits + trial - 1) > values
+        size = np.where(belongs, trial, size)
+    average = (values + sums.take(row_of_sums + size)) / (size + 1)
     return size, average
 
 
@@ -60,10 +63,10 @@ def pooled_spread(values: FloatArray) -> FloatArray:
     """
     shifted = values - values.max(axis=1, keepdims=True)  # more precise for near ties
     size, average = pool(shifted)
+    # Sums of squares of the largest values, which are the smallest squares.
     squares = np.zeros((len(values), values.shape[1] + 1))
-    np.cumsum(
-        np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:]
-    )  # the largest values have the smallest squares
+    np.cumsum(np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:])
+    # Σ (x − x̄)² = Σ x² − (number) x̄², over the value itself and the others of its pool.
     total = shifted**2 + np.take_along_axis(squares, size, axis=1) - (size + 1) * average**2
     return np.where(size > 0, np.maximum(total, 0.0), 0.0)
 
@@ -82,11 +85,16 @@ def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def omega(z: FloatArray) -> FloatArray:
-    """Return y > 0 with y + log y = z (Wright's omega).
+    r"""Return y > 0 with y + log y = z (Wright's omega).
 
     Two steps of Fritsch, Shafer and Crowley (1973), of order four; four times as fast as SciPy's.
+    A step corrects y by its residual $r = z - y - \log y$:
+
+    $$y \leftarrow y \Bigl( 1 + \frac{r}{a} \, \frac{b - r}{b - 2 r} \Bigr), \quad a = 1 + y, \quad
+    b = 2 a (a + \tfrac23 r).$$
     """
-    z = np.maximum(z, -700.0)
+    z = np.maximum(z, -700.0)  # below, y = exp(z) would underflow
+    # Between exp(z) for small z and z for large z, within the reach of the steps.
     start = np.maximum(np.log1p(np.exp(np.minimum(z, 30.0))), z)
     y = start * (1.0 - np.log1p(start) / (2.0 + start))
     for _ in range(2):
@@ -100,14 +108,16 @@ def omega(z: FloatArray) -> FloatArray:
 def phi_inverse(q: FloatArray) -> FloatArray:
     """Return d ≥ 0 with d − log(1 + d) = q: a series or the asymptote, then two steps.
 
-    The steps are those of `omega`.
+    The steps are those of `omega`, for 1 + d = −y.
     """
+    # Near zero q = d² / 2 − d³ / 3 + …: the inverse is a series in s = √(2q).
     s = np.sqrt(2.0 * q)
     near = np.minimum(s, 1.5)
     tail = 1 / 4320 + near * (1 / 17010 - near * 139 / 5443200)
     d = near * (1.0 + near * (1 / 3 + near * (1 / 36 + near * (-1 / 270 + near * tail))))
+    # Far away d = q + log(1 + d), inserted into itself.
     d = np.where(s < 1.5, d, q + np.log1p(q + np.log1p(q)))
-    refined = np.maximum(d, 0.01)
+    refined = np.maximum(d, 0.01)  # below, the series is exact to rounding
     for _ in range(2):
         rest = q - refined + np.log1p(refined)
         a = 2.0 * refined * (refined + 2.0 / 3.0 * rest)
@@ -123,9 +133,8 @@ def beyond(
     Along the curves of this module small divergences grow like exp(2x), large ones like x.
     """
     small = radius < 1.0
-    return np.where(small, np.log(value / radius), value - radius), np.where(
-        small, slope / value, slope
-    )
+    excess = np.where(small, np.log(value / radius), value - radius)
+    return excess, np.where(small, slope / value, slope)
 
 
 def _largest_first(center: FloatArray) -> FloatArray:
@@ -186,14 +195,20 @@ class PowerBall(Geometry):
         return (utility * point).sum(axis=1), point
 
     def _support(self, m: FloatArray, radius: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the maximisers, (K, n), for centres and utilities (K, n).
+
+        With best the largest utility of a class with m_k > 0, t = η − best and gap = best − u, the
+        stationary shape is m (t + gap)^−p. Everything is in units of the largest gap.
+        """
         positive = m > 0
         columns = np.arange(len(radius))
         best = np.where(positive, u, -np.inf).max(axis=0)
         spare = np.where(positive, -np.inf, u)
         gap = np.where(positive, best - u, 0.0)
-        unit = np.maximum(gap.max(axis=0), np.where(gap.max(axis=0) > 0, 0.0, 1.0))
+        widest = gap.max(axis=0)
+        unit = np.where(widest > 0, widest, 1.0)
         gap = gap / unit
-        lead = (spare.max(axis=0) - best) / unit
+        lead = (spare.max(axis=0) - best) / unit  # of a class with m_k = 0 over the others
         with np.errstate(all="ignore"):
             # The smallest possible η is the largest utility, of a class with m_k = 0 or on a face.
             closest = self._tilted(np.maximum(lead, 0.0), m, gap)[0]
@@ -203,19 +218,14 @@ class PowerBall(Geometry):
             closest *= share
             closest[spare.argmax(axis=0), columns] += np.where(lead > 0, 1.0 - share, 0.0)
             point = np.where(radius > 0, closest, m)
+            # Elsewhere t = exp(−x) is the root of divergence = radius. log(λ / m) spans less than
+            # p / t, so that Hoeffding's lemma bounds x from below.
             rows = np.flatnonzero(~done)
-            low = 0.5 * np.log(
-                4.0 * radius[rows]
-            )  # log(λ / m) spans less than p / t: Hoeffding's lemma
+            low = 0.5 * np.log(4.0 * radius[rows])
+            high = np.full(len(rows), 690.0)
             data = m[:, rows], gap[:, rows], radius[rows]
-            x = newton(
-                self._support_curve,
-                data,
-                low,
-                np.full(len(rows), 690.0),
-                low,
-                np.full(len(rows), TOLERANCE),
-            )
+            tolerance = np.full(len(rows), TOLERANCE)
+            x = newton(self._support_curve, data, low, high, low, tolerance)
             point[:, rows] = self._tilted(np.exp(-x), m[:, rows], gap[:, rows])[0]
         # An entry that underflows would have an infinite divergence.
         return np.where(positive & (radius > 0), np.maximum(point, TINIEST), point)
@@ -236,7 +246,8 @@ class PowerBall(Geometry):
         The slope is κ t (E[T] E[1/T] − 1) with T = t + gap.
         """
         t = np.exp(-x)
-        (point, total), tilt = self._tilted(t, m, gap), t + gap
+        point, total = self._tilted(t, m, gap)
+        tilt = t + gap
         mean = sum_classes(point * tilt)
         spread = sum_classes(point * (tilt - mean) ** 2 / tilt) / mean
         return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
@@ -255,9 +266,9 @@ class PowerBall(Geometry):
             m = _largest_first(self.center[rows])
             radius = self.radius[rows]
             with np.errstate(all="ignore"):
-                return entropy_of_valid(self._sharpest(m, radius).T), entropy_of_valid(
-                    self._flattest(m, radius).T
-                )
+                sharpest = self._sharpest(m, radius)
+                flattest = self._flattest(m, radius)
+            return entropy_of_valid(sharpest.T), entropy_of_valid(flattest.T)
 
         lower, upper = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
         return Entropies.exact(lower, upper)
@@ -280,22 +291,16 @@ class PowerBall(Geometry):
         ratio = np.log(m[0] / m)
         span = np.where(m > 0, ratio, 0.0).max(axis=0)
         n_zero = (m == 0).sum(axis=0)
-        theta = (
-            np.maximum(
-                np.maximum(2.0, 0.7 / np.sqrt(r)) * span, np.log(2.0 * np.maximum(n_zero, 0.5) / r)
-            )
-            + 1.0
-        )
+        # Where both bounds are about half of the radius: ¼ L² / θ², and n exp(−θ).
+        of_span = np.maximum(2.0, 0.7 / np.sqrt(r)) * span
+        of_zeros = np.log(2.0 * np.maximum(n_zero, 0.5) / r)
+        theta = np.maximum(of_span, of_zeros) + 1.0
+        data = (m, ratio / self.power, r)
+        low = -np.log1p(theta)
+        high = np.zeros(len(rows))
         start = -np.log1p(1.75 * (np.sqrt(uniform[rows] / r) - 1.0))
         tolerance = np.full(len(rows), TOLERANCE)
-        x = newton(
-            self._flat_curve,
-            (m, ratio / self.power, r),
-            -np.log1p(theta),
-            np.zeros(len(rows)),
-            start,
-            tolerance,
-        )
+        x = newton(self._flat_curve, data, low, high, start, tolerance)
         point[:, rows] = self._flat_point(x, m, ratio / self.power)[0]
         return point
 
@@ -347,28 +352,29 @@ class PowerBall(Geometry):
         m = m[:, rows]
         r = radius[rows]
         ratio = np.where(m > 0, np.log(m[0] / m), 0.0) / self.power
-        low = -np.log1p(self.power * ratio.max(axis=0) / np.sqrt(8.0 * r))  # Hoeffding's lemma
-        end = (
-            (r - np.log(m[0])) / (1.0 - m[0]) if self.power == 1 else np.inf
-        )  # D ≥ x Σ_others m + log m_max
-        high = np.minimum(np.full(len(rows), FARTHEST), end)
+        # The ends of x: Hoeffding's lemma, and D ≥ x Σ_others m + log m_max for p = 1.
+        low = -np.log1p(self.power * ratio.max(axis=0) / np.sqrt(8.0 * r))
+        high = np.full(len(rows), FARTHEST)
+        if self.power == 1:
+            high = np.minimum(high, (r - np.log(m[0])) / (1.0 - m[0]))
+
+        # The rising part before the fold; without a fold, the whole curve.
         fold = self._fold(m, ratio)
-        turn = np.where(fold > 0, fold, high)
-        best[:, rows] = first = self._sharp_point(
-            self._reach(m, ratio, r, low, turn, fold > 0, -1), m, ratio
-        )[0]
-        rows = rows[fold > 0]
-        some = fold > 0
-        m = m[:, some]
-        ratio = ratio[:, some]
-        r = r[some]
-        first = first[:, some]
-        other = self._sharp_point(
-            self._reach(m, ratio, r, fold[some], high[some], some[some], 1), m, ratio
-        )[0]
+        folds = fold > 0
+        x = self._reach(m, ratio, r, low, np.where(folds, fold, high), folds, -1)
+        first = self._sharp_point(x, m, ratio)[0]
+        best[:, rows] = first
+
+        # The rising part behind it, if it reaches the radius.
+        m = m[:, folds]
+        ratio = ratio[:, folds]
+        r = r[folds]
+        first = first[:, folds]
+        x = self._reach(m, ratio, r, fold[folds], high[folds], folds[folds], 1)
+        other = self._sharp_point(x, m, ratio)[0]
         better = entropy_of_valid(other.T) < entropy_of_valid(first.T)
         better &= self.distance(m, other) <= r * (1.0 + 1e-9)
-        best[:, rows] = np.where(better, other, first)
+        best[:, rows[folds]] = np.where(better, other, first)
         return best
 
     def _sharp_point(
@@ -376,6 +382,8 @@ class PowerBall(Geometry):
     ) -> tuple[FloatArray, FloatArray]:
         """Return λ and u = y − 1 of each class; only the largest one may have u < 0."""
         own = np.expm1(-x)
+        # u − log(1 + u) of the largest class, of which those of the others differ by log-ratios of
+        # m: own + x, whose digits cancel near the centre.
         series = own * own * (0.5 - own * (1 / 3 - own * (0.25 - own * (0.2 - own / 6))))
         u = phi_inverse(np.where(np.abs(own) < 1e-3, series, own + x) + ratio)
         u[0] = own
@@ -402,12 +410,11 @@ class PowerBall(Geometry):
             own = np.expm1(-x)
             mean = sum_classes(point * u)
             inverse = sum_classes(np.where(u != 0, point / u, 0.0))
-            spread = np.where(
-                own > 0.1, sum_classes(point * (u - mean) ** 2 / u) / mean, mean * inverse - 1.0
-            )
-            value, slope = beyond(
-                r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread
-            )
+            # E[u] E[1/u] − 1, far from the centre as a sum without cancellation.
+            positive_sum = sum_classes(point * (u - mean) ** 2 / u) / mean
+            spread = np.where(own > 0.1, positive_sum, mean * inverse - 1.0)
+            rise = self._scale(m, point, np.exp(-x)) * own * spread
+            value, slope = beyond(r, self.distance(m, point), rise)
             falling = (slope < 0) & (x > 0) & (folds > 0)
             return np.where(falling, -branch * np.inf, value), np.where(falling, np.nan, slope)
 
@@ -429,6 +436,7 @@ class PowerBall(Geometry):
         rows = np.flatnonzero((largest < 0.5) & (pull > largest + largest / (1.0 - largest)))
         m = m[:, rows]
         ratio = ratio[:, rows]
+        # A grid of log x from 1e-6 to the corner, then a finer one around its best interval.
         low = np.full(len(rows), np.log(1e-6))
         high = np.log(-np.log(largest[rows]))
         for _ in range(2):
@@ -437,7 +445,8 @@ class PowerBall(Geometry):
             least = np.full(len(rows), np.inf)
             for i in range(GRID + 1):
                 point, u = self._sharp_point(np.exp(low + i * step), m, ratio)
-                slope = 1.0 - sum_classes(point * u) * sum_classes(np.where(u != 0, point / u, 0.0))
+                inverse = sum_classes(np.where(u != 0, point / u, 0.0))
+                slope = 1.0 - sum_classes(point * u) * inverse
                 trial = np.where(slope < least, low + i * step, trial)
                 least = np.minimum(slope, least)
             low = trial - step

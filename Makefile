@@ -9,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs wheel slow faults mutants reproduce reproduce-quick minimum format clean
+.PHONY: help demo test lint types bench docs docs-check wheel slow faults mutants reproduce reproduce-quick minimum format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ bench: $(VENV)/.ready-test ## Run every benchmark
 
 docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-check: docs $(VENV)/.ready-test ## Visit every page of the site in a browser: contrast, sideways scrolling, copies of code
+	$(BIN)/python tools/check_docs.py site
 
 wheel: $(BIN)/python ## Build wheel and sdist into dist/, and try the wheel in a new environment
 	$(PIP) install --quiet -c constraints.txt hatchling

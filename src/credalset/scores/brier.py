@@ -323,25 +323,26 @@ class Gains(NamedTuple):
         count = np.zeros((n, np.size(room)), dtype=np.int64)
         for step in 2 ** np.arange(size.bit_length())[::-1]:
             trial = np.minimum(count + step, most)
+            # At the price b of the trial, what the others lose is gained, at this cost.
             b = self.price.take(row + trial)
             rest = self.room.take(row + trial)
             own = np.minimum(b, price) * room
             gain = self.mass.take(row + trial) + b * rest - own
             cost = (gain**2 - own**2) / room + self.squares.take(row + trial) + b * b * rest
             count = np.where(cost <= r, trial, count)
-        inside = price <= self.price.take(
-            row + count
-        )  # the tables count the gaining class as one at zero
+        # Where the gaining class is cheaper, the tables count it as one at zero: taken out again.
+        inside = price <= self.price.take(row + count)
         own = np.where(inside, price, 0.0) * room
         at_zero = self.mass.take(row + count) - own
         squares = self.squares.take(row + count) - own**2 / room
         rest = np.maximum(self.room.take(row + count) - np.where(inside, 0.0, room), 0.0)
         left = r - squares - at_zero**2 / room
-        # gain = at_zero + rest·b with gain² / room + squares + rest·b² = r
-        more = np.sqrt(
-            np.maximum((at_zero * rest / room) ** 2 + (rest / room + 1.0) * rest * left, 0.0)
-        )
-        return at_zero + np.maximum(more - at_zero * rest / room, 0.0) / (rest / room + 1.0)
+        # gain = at_zero + rest · b, where gain² / room + squares + rest · b² = r. With x = rest · b
+        # that is (rest / room + 1) x² + 2 (at_zero rest / room) x − rest · left = 0.
+        half = at_zero * rest / room
+        factor = rest / room + 1.0
+        root = np.sqrt(np.maximum(half**2 + factor * rest * left, 0.0))
+        return at_zero + np.maximum(root - half, 0.0) / factor
 
 
 def _largest_increments(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
@@ -370,41 +371,42 @@ def _dual_bound(
     where it is stationary in the convex part. The first multipliers make a member of small entropy
     nearly stationary; Newton's method improves them.
     """
+    # φ' = −log λ − 1 + ν · slope + τ is zero at the member, as nearly as possible: regression of
+    # log λ + 1 on the slope of the distance, with the member's probabilities as weights.
     slope = 2.0 * v * (member - center)
     logs = np.log(np.maximum(member, 1e-300)) + 1.0
     x = slope - (member * slope).sum(axis=1, keepdims=True)
     y = logs - (member * logs).sum(axis=1, keepdims=True)
-    nu = np.maximum(
-        (member * x * y).sum(axis=1) / np.maximum((member * x * x).sum(axis=1), 1e-300), 1e-9
-    )
+    covariance = (member * x * y).sum(axis=1)
+    variance = (member * x * x).sum(axis=1)
+    nu = np.maximum(covariance / np.maximum(variance, 1e-300), 1e-9)
     tau = (member * (logs - nu[:, None] * slope)).sum(axis=1)
     best = np.zeros(len(center))
     for _ in range(DUAL_STEPS):
         pull = 2.0 * nu[:, None] * v
         t = tau[:, None]
+        # The stationary point in the convex part, beyond the turn. Newton's method from the right
+        # along a convex slope does not overshoot.
         turn = np.minimum((1.0 + 1e-9) / pull, 1.0)
         point = np.maximum(upper, turn)
-        for _ in range(6):  # Newton's method from the right along a convex slope does not overshoot
+        for _ in range(6):
             slope = pull * (point - center) + t - np.log(point) - 1.0
             point = np.maximum(point - slope / np.maximum(pull - 1.0 / point, 1e-9), turn)
         slope = pull * (point - center) + t - np.log(point) - 1.0
-        slack = np.maximum(
-            slope * (point - turn), -slope * (upper - point)
-        )  # bound of the remaining error
+        # The tangent at the point bounds by how much the minimum may be lower.
+        slack = np.maximum(slope * (point - turn), -slope * (upper - point))
         inside = (point > lower) & (point < upper)
         point = np.clip(point, lower, upper)
         ends = np.stack([lower, upper, point])
         values = entr(ends) + 0.5 * pull * (ends - center) ** 2 + t * ends
         values[2] -= np.where(inside, slack, 0.0)
         best = np.maximum(best, values.min(axis=0).sum(axis=1) - nu * radius - tau)
-        # Newton's method on the multipliers: the classes at a stationary point move with them.
+        # Newton's method on the multipliers, for Σ λ = 1 and distance = r. The classes at a
+        # stationary point move with them, by 1 / φ''.
         chosen = values.argmin(axis=0)
         point = np.take_along_axis(ends, chosen[None], axis=0)[0]
-        give = np.where(
-            (chosen == 2) & inside,
-            1.0 / np.maximum(pull - 1.0 / np.maximum(point, 1e-12), 1e-6),
-            0.0,
-        )
+        curvature = np.maximum(pull - 1.0 / np.maximum(point, 1e-12), 1e-6)
+        give = np.where((chosen == 2) & inside, 1.0 / curvature, 0.0)
         slope = 2.0 * v * (point - center)
         excess = point.sum(axis=1) - 1.0
         miss = ((point - center) ** 2 * v).sum(axis=1) - radius

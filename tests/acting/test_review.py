@@ -246,7 +246,7 @@ def test_messages() -> None:
         ({"votes": votes.rename(index=lambda name: f"other {name}")}, "no item in common"),
         ({"votes": pd.concat([votes, votes])}, "twice"),
         ({"decide_from": "some"}, "decide_from must be"),
-        ({"predictions": p[:10], "votes": votes[:10]}, "items with votes to learn from"),
+        ({"predictions": p[:20], "votes": votes[:20]}, "items with votes to learn from"),
     ]
     for change, message in cases:
         with pytest.raises((ValueError, TypeError), match=message):

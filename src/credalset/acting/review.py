@@ -35,7 +35,7 @@ from credalset.acting.audit import audit_threshold, next_votes, sequence
 from credalset.acting.deciding import AHEAD, Decider, Decisions
 from credalset.acting.folder import check_folder, make_page, write_review
 from credalset.acting.record import About, Record, Round, aligned
-from credalset.acting.sources import ClassShares, GivenPredictions, Source, TextModel
+from credalset.acting.sources import ClassShares, GivenPredictions, LearnedModel, Source
 from credalset.acting.steps import Findings, next_steps
 from credalset.acting.stored import StoredRule
 from credalset.crowd import CrowdCalibration, DirichletCrowd
@@ -466,8 +466,8 @@ def review(
     clusters : sequence of N keys, optional
         Items with one key may depend on each other, such as duplicates, or blocks of items that
         the same few workers did.
-    texts : sequence of N str, optional
-        Texts to learn from if there are no predictions.
+    texts : sequence of N str or data frame, optional
+        Texts, or columns of texts and numbers, to learn from if there are no predictions.
     decide_from : {"certified", "all"}
         Decide from the votes that the certificate is about, all but one; or from all of them, which
         is never certified.
@@ -528,7 +528,7 @@ def read_table(
         if texts is None:
             source = ClassShares(counts, seed)
         else:
-            source = TextModel([str(each) for each in batch.column(texts, "texts")], counts, seed)
+            source = LearnedModel(*_features_of(texts, batch), counts, seed)
     else:
         voted = read_voted(predictions, votes, partial=True)
         batch, counts = voted.batch, voted.counts
@@ -547,6 +547,17 @@ def read_table(
     if len(set(items)) < len(items):
         raise ValueError("votes or predictions name an item twice. Give each a name of its own.")
     return Table(source, counts, items, classes, codes, keys, units), batch
+
+
+def _features_of(texts: Any, batch: Batch) -> tuple[Any, list[str]]:
+    """Return what is to be learned from as a frame, and the kind of each column."""
+    pandas = need("pandas", "A model of texts")
+    if getattr(texts, "ndim", 1) == 1:
+        column = [str(each) for each in batch.column(texts, "texts")]
+        return pandas.DataFrame({"text": column}), ["text"]
+    frame = batch.per_item(texts, "texts")
+    kinds = ["number" if kind.kind in "fiub" else "text" for kind in frame.dtypes]
+    return frame, list(frame.attrs.get("kinds", kinds))
 
 
 def review_table(

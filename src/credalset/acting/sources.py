@@ -8,18 +8,21 @@ of fold.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 from credalset._typing import FloatArray, IntArray
 from credalset.crowd import DirichletCrowd
 from credalset.crowd.accept import Fitted
 from credalset.predictors import SoftLabelClassifier
+from credalset.predictors.pipeline import table_pipeline
 
 FOLDS = 5
 MOST_FITTED = 5_000  # items that fit a law, which has a dozen parameters
-LEAST = 8  # items with votes that a law can be fitted to
+LEAST = 5  # items with votes that a law can be fitted to
 
 
 class Source(ABC):
@@ -87,14 +90,19 @@ class ClassShares(Source):
         return np.tile(shares / shares.sum(), (len(self.counts), 1))
 
 
-class TextModel(Source):
-    """TF-IDF weights of words and logistic regression, trained on shares of votes."""
+class LearnedModel(Source):
+    """A pipeline of TF-IDF weights, scaled numbers and categories, and logistic regression.
+
+    It is trained on shares of votes. ``frame`` has a column for each feature, and ``kinds`` says
+    what each is: number, category or text.
+    """
 
     halves = True
 
-    def __init__(self, texts: list[str], *args: Any, **options: Any) -> None:
+    def __init__(self, frame: Any, kinds: Sequence[str], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.texts = np.array(texts, dtype=object)
+        self.frame = frame
+        self.kinds = tuple(kinds)
         self._models: list[Any] = []
 
     def predict(self, rows: IntArray) -> FloatArray:
@@ -103,24 +111,21 @@ class TextModel(Source):
         fold = np.random.default_rng(self.seed).permutation(len(rows)) % FOLDS
         for number in range(FOLDS):
             inside = rows[fold == number]
-            found[inside] = self._trained(rows[fold != number], inside)
+            found[inside] = self._train(rows[fold != number]).predict_proba(self._take(inside))
+        model = self._train(rows)
+        self._models.append(model)
         others = np.setdiff1d(np.arange(len(found)), rows)
-        found[others] = self._trained(rows, others, keep=True)
+        if len(others):
+            found[others] = model.predict_proba(self._take(others))
         return found
 
-    def _trained(self, train: IntArray, wanted: IntArray, *, keep: bool = False) -> FloatArray:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
+    def _take(self, rows: IntArray) -> Any:
+        return self.frame.iloc[rows]
 
-        learner = SoftLabelClassifier(LogisticRegression(C=10.0, max_iter=300))
-        model = make_pipeline(TfidfVectorizer(sublinear_tf=True), learner)
-        model.fit(self.texts[train], self.counts[train])
-        if keep:
-            self._models.append(model)
-        if not len(wanted):
-            return np.empty((0, self.counts.shape[1]))
-        return np.asarray(model.predict_proba(self.texts[wanted]))
+    def _train(self, rows: IntArray) -> Any:
+        learner = SoftLabelClassifier(LogisticRegression(C=10.0, max_iter=500))
+        model = table_pipeline(list(self.frame.columns), self.kinds, learner)
+        return model.fit(self._take(rows), self.counts[rows])
 
     def model(self) -> Any:
         """Return the model of the first rule."""

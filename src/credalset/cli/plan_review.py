@@ -135,8 +135,9 @@ def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any
     """Read predictions, or make them with what the review has learned."""
     classes = stored.rule.classes
     if (folder / MODEL).is_dir():
+        model = load(folder / MODEL)
         table = source.features()
-        shares = load(folder / MODEL).predict_proba([str(text) for text in table.values])
+        shares = model.predict_proba(table.frame())
     elif stored.shares is not None:
         table = source.features()
         shares = np.tile(stored.shares, (len(table), 1))

@@ -200,24 +200,30 @@ def _read(
     else:
         source = shared.TableSource(str(texts), id, columns, extra, False, strict)
         table = source.features()
-        if table.values.ndim != 1:
-            raise ValueError(
-                f"{texts} must have an id and one column of texts. Name the column with --columns."
-            )
+        kinds = ", ".join(map(" as ".join, zip(table.names or (), table.kinds, strict=True)))
         shared.note(
-            "there is no model: one is trained on texts, on one half of the items for the other."
+            f"there is no model: one is trained on {kinds}, on one half of the items for the other."
         )
     for sentence in select_voted(table, votes, keep=True).notes:
         shared.note(sentence)
     more = {role: table.extra.get(role) for role in ("groups", "clusters")}
     found = Inputs(None, votes.align(table.items), **more, id=table.id)
     if len(tables) == 1:
-        learned = [str(each) for each in table.values]
-        return replace(found, learned=learned, texts=learned)
+        learned = table.frame()
+        learned.attrs["kinds"] = table.kinds
+        return replace(found, learned=learned, texts=_texts_of(table))
     frame = table.frame()
     if record is not None and set(map(str, frame.columns)) == set(record.classes):
         frame = frame[list(record.classes)]
     return replace(found, predictions=frame, texts=table.extra.get("texts"))
+
+
+def _texts_of(table: Any) -> list[str] | None:
+    """Return the first column of texts, for the page."""
+    for name, kind in zip(table.names or (), table.kinds, strict=True):
+        if kind == "text":
+            return [str(each) for each in table.frame()[name]]
+    return None
 
 
 def _in_classes_of(record: Record, votes: Annotations) -> Annotations:

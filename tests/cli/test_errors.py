@@ -4,6 +4,7 @@ no half-written result.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -374,3 +375,27 @@ def test_a_folder_that_another_process_writes(files: Path, run: Run) -> None:
             said = run("predict", "made", "test.parquet", "-o", "sets/", *words, code=2).err
             assert f"is being written by process {os.getpid()} on" in said
     run("predict", "made", "test.parquet", "-o", "sets/")
+
+
+def test_an_error_while_input_comes_in_ends_in_a_sentence(files: Path, run: Run) -> None:
+    """Item 7: exit code 134, as Python aborts if a thread of Arrow reads while it shuts down."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    command = [sys.executable, "-m", "credalset", "predict", "made", "-", "-o", "sets.csv"]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        rows = b"x,0.2,0.3,0.5\n" * 1000
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"task,no,perhaps,yes\nx,a,b,c\n" + 400 * rows)
+            while True:
+                process.stdin.write(rows)
+                process.stdin.flush()
+                time.sleep(0.0005)
+        said = process.stderr.read().decode()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    assert process.returncode == 2, said
+    assert said.count("\n") == 1, said
+    assert "must hold numbers" in said
+    assert not Path("sets.csv").exists()

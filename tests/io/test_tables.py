@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import sys
+import threading
 import time
 import unicodedata
 import zipfile
@@ -27,6 +28,7 @@ from pyarrow import parquet  # noqa: E402
 import credalset as cs  # noqa: E402
 from credalset._files import quote_formula  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
+from credalset.io import files  # noqa: E402
 from credalset.io.items import (  # noqa: E402
     Records,
     find_id,
@@ -209,6 +211,29 @@ def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, capfdbinary:
     with table_writer("-", frame().schema) as write:
         write(frame().to_batches()[0])
     assert capfdbinary.readouterr().out.startswith(b'"task","yes","no"\n"007",0.25,0.75\n')
+
+
+def test_no_thread_of_arrow_reads_a_file_by_python_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 7: if one does while the program ends, Python aborts the process: exit code 134."""
+    monkeypatch.setattr("credalset.io.tables.BLOCK", 1 << 12)
+    rows = "".join(f"naïve {i},0.5,0.5\n" for i in range(20_000))
+    for name, start in (("a.csv", ""), ("bom.csv", "\ufeff")):
+        (tmp_path / name).write_text(f"{start}task,yes,no\n{rows}", encoding="utf-8")
+        readers = set()
+        read = files._Joined.readinto
+
+        def watch(self: Any, buffer: Any, read: Any = read, readers: Any = readers) -> Any:
+            readers.add(threading.get_ident())
+            return read(self, buffer)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files._Joined, "readinto", watch)
+            table = read_table(tmp_path / name)
+            assert sum(batch.num_rows for batch in table.batches) == 20_000
+        assert table.schema.names == ["task", "yes", "no"]
+        assert readers == {threading.get_ident()}
 
 
 # --- several files ---

@@ -30,7 +30,21 @@ def run() -> None:
     signal.signal(signal.SIGINT, leave)
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
+    if code:
+        _end(code)
     sys.exit(code)
+
+
+def _end(code: int) -> None:
+    """End the program after an error, without waiting for a thread of Arrow that may read ahead.
+
+    Such a thread reads standard input and compressed files by Python code, and Python aborts the
+    process if it does so while the interpreter shuts down.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def leave(*_: object) -> None:

@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import sys
 import zipfile
 import zlib
@@ -188,10 +189,16 @@ def _arrow_zstd(stream: Any) -> Any:
 
 
 class _Joined(io.RawIOBase):
-    """A stream whose first bytes were read already; it owns the file under it, if one is given."""
+    """A stream whose first bytes were read already; it owns the file under it, if one is given.
 
-    def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
+    ``path`` is that of a file with the same bytes, if there is one.
+    """
+
+    def __init__(
+        self, head: bytes, rest: Any, handle: int | None = None, path: str | None = None
+    ) -> None:
         super().__init__()
+        self.path = path
         self.head = head
         self.rest = rest
         self.handle = handle
@@ -233,16 +240,19 @@ def open_file(file: File) -> tuple[bytes, Any]:
     if start.startswith((ARCHIVE, OLD_WORKBOOK)):
         _Joined(start, stream, handle).close()
         raise FileFormatError(f"{file.name} {WORKBOOK}")
+    is_plain = handle is not None and stat.S_ISREG(os.fstat(handle).st_mode)
     stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
     for mark, unpack in UNPACKERS.items():
         if start.startswith(mark):
             stream = unpack(stream)
+            is_plain = False
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):
         head += more
     if not head.strip():
         raise FileFormatError(f"{file.name} is empty: it has no header and no rows.")
-    return head, io.BufferedReader(_Joined(head, stream), HEAD)
+    joined = _Joined(head, stream, path=file.path if is_plain else None)
+    return head, io.BufferedReader(joined, HEAD)
 
 
 def format_of(path: str, head: bytes | None = None) -> str:

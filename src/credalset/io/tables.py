@@ -406,7 +406,7 @@ def _read_csv(file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | 
     from pyarrow import csv as arrow_csv
 
     encoding = text.encoding
-    stream = text.detach()
+    stream: Any = text.detach()
     start = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     mark = delimiter or _delimiter(start)
     names = _header(start, mark, strict=False)
@@ -417,8 +417,15 @@ def _read_csv(file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | 
             f"{clean_copy(file.name, f'--delimiter {OTHER_DELIMITER!r}')}."
         )
     types = dict.fromkeys(names, pa.string())
+    source = stream
+    if encoding in ("utf-8", "utf-8-sig") and stream.raw.path is not None:
+        # Arrow reads ahead in a thread of its own. If that thread reads by Python code while the
+        # program ends, after an error, Python aborts the process. So Arrow opens the file itself
+        # where it can.
+        source = pa.OSFile(stream.raw.path)
+        stream.close()
     reader = arrow_csv.open_csv(
-        stream,
+        source,
         # With threads, errors do not name the row.
         arrow_csv.ReadOptions(
             encoding=encoding.removesuffix("-sig"), block_size=BLOCK, use_threads=False

@@ -147,7 +147,8 @@ def test_mixed_numbers_get_the_thresholds_of_their_own(crowd):
         np.testing.assert_array_equal(sets.threshold[rows], alone.threshold)
         np.testing.assert_array_equal(sets.upper()[rows], alone.upper())
         assert (alone.threshold == calibration.threshold(0.2, in_hand=h)).all()
-    assert calibration.threshold(0.1, in_hand=3) < calibration.threshold(0.1, in_hand=0)
+    none, three = (calibration.predict_set(p[200:], votes=hands[i]).width() for i in (0, 2))
+    assert three.mean() < none.mean()
 
 
 def test_sets_are_centred_between_the_posterior_mean_and_its_mode(crowd):
@@ -156,7 +157,8 @@ def test_sets_are_centred_between_the_posterior_mean_and_its_mode(crowd):
     posterior = crowd.posterior(p, hand)
     calibration = crowd.conformalize(p, counts, in_hand=(3,), method="panel")
     expected = shares(posterior.mean ** (1 + 1 / np.sqrt(1 + posterior.strength))[:, None])
-    np.testing.assert_allclose(calibration.predict_set(p, votes=hand).prediction, expected)
+    center = calibration.predict_set(p, votes=hand).prediction.rows
+    np.testing.assert_allclose(center, expected)
 
 
 @pytest.mark.parametrize("score", ["tv", "kl", "inner", "brier", "hellinger", "ws", "so"])
@@ -296,7 +298,8 @@ def test_other_numbers_of_votes_are_thinned(crowd, method):
         some = calibration.predict_set(
             p[300:][450::-2], votes=hand[450::-2]
         )  # another batch in another order
-    np.testing.assert_array_equal(some.prediction, sets.prediction[450::-2])
+    np.testing.assert_array_equal(some.prediction.rows, sets.prediction.rows[450::-2])
+    np.testing.assert_array_equal(some.prediction.scale, sets.prediction.scale[450::-2])
     with pytest.raises(ValueError, match="in_hand"):
         calibration.threshold(0.1, in_hand=1)
     with pytest.raises(ValueError, match="in_hand"):
@@ -338,7 +341,7 @@ def imputed_coverage(p, counts, truth, n_votes, score="brier", n_fit=None, seed=
     for h in hands:
         hand, _ = hold_back(few, h, rng)
         sets = calibration.predict_set(p[half:], votes=hand[half:])
-        centre = calibration.predict_set(p, votes=hand).prediction
+        centre = calibration.predict_set(p, votes=hand).prediction.rows
         best = cs.conformalize(centre[:half], truth[:half], score).predict_set(centre[half:])
         width, least = ((each.upper() - each.lower()).sum() for each in (sets, best))
         found.append((sets.contains(truth[half:]).mean(), width / least))
@@ -422,3 +425,48 @@ def test_ordinal_scores_take_order_and_positions_of_the_scale(crowd):
     for source in (other, cs.VotingPolicy(other, max_votes=5)):
         with pytest.raises(ValueError, match="votes are on the scale"):
             source.conformalize(frame[50:], new, "ws")
+
+
+def test_imputed_draws_count_as_one_item_each():
+    """Twenty draws of five items are five items: too few for a level of one in twenty."""
+    p, counts, _ = make_crowd(100, 3, 4, np.random.default_rng(0))
+    crowd = cs.DirichletCrowd(max_iter=10).fit(p, counts)
+    few = crowd.conformalize(p[:5], counts[:5], in_hand=(0,), method="imputed")
+    with pytest.warns(cs.CredalSetWarning, match="infinite"):
+        assert (few.predict_set(p[5:], 0.05).width() == 1.5).all()
+    assert np.isfinite(few.threshold(0.2))
+    enough = crowd.conformalize(p[:30], counts[:30], in_hand=(0,), method="imputed")
+    part = enough.calibrations[0]
+    # The smallest threshold below which the draws weigh at least (n + 1)(1 − α), at 1 / L each.
+    rank = int(np.ceil(31 * 0.9 * 20 - 1e-9))
+    assert enough.threshold(0.1) == np.sort(part.scores)[rank - 1]
+    keys = ["a"] * 5 + ["b"] * 25
+    grouped = crowd.conformalize(p[:30], counts[:30], in_hand=(0,), method="imputed", groups=keys)
+    with pytest.warns(cs.CredalSetWarning, match="infinite"):
+        sets = grouped.predict_set(p[:30], 0.1, groups=keys)
+    assert (sets.width()[:5] == 1.5).all()
+    assert (sets.width()[5:] < 1.5).all()
+
+
+def test_votes_do_not_test_imputed_sets_but_the_model_is_tested():
+    p, counts, _ = make_crowd(600, 3, 4, np.random.default_rng(0))
+    crowd = cs.DirichletCrowd(max_iter=30).fit(p[:300], counts[:300])
+    imputed = crowd.conformalize(p[:300], counts[:300], "brier", in_hand=(0,), method="imputed")
+    found = cs.evaluate(imputed, p[300:], counts[300:], alpha=0.1)
+    assert found[0]["verdict"] == "not tested"
+    assert np.isnan(found[0]["coverage"])
+    assert found[0]["hardest"] is None
+    assert 0 < found.assumption.p_value <= 1
+    assert "Dirichlet crowd" in str(found)
+    assert "hidden votes" in found.verdicts[0].sentence
+    hand = hold_back(counts[300:], 1, np.random.default_rng(0))[0]
+    again = cs.evaluate(imputed, p[300:], counts[300:] - hand, 0.1, votes_in_hand=hand)
+    assert again.assumption.votes[:, 2].sum() == found.assumption.votes[:, 2].sum()
+    panel = cs.evaluate(
+        crowd.conformalize(p[300:450], counts[300:450], in_hand=(0,), min_votes=2),
+        p[450:],
+        counts[450:],
+        0.1,
+    )
+    assert panel.assumption is None
+    assert panel[0]["verdict"] == "valid"

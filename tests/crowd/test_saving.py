@@ -53,8 +53,11 @@ def test_policies_are_the_same_after_loading(crowd, data, tmp_path):
     np.testing.assert_array_equal(loaded.policy.ask(data[0]), policy.ask(data[0]))
     policy.save(tmp_path / "policy")
     assert cs.load(tmp_path / "policy").lead == 1.5
-    with pytest.raises(TypeError, match="rule"):
-        cs.VotingPolicy(crowd, rule=lambda p, votes: votes.sum(axis=1) < 2).save(tmp_path / "ruled")
+    own = cs.VotingPolicy(crowd, rule=lambda p, votes: votes.sum(axis=1) < 2, max_votes=5)
+    for made in (own, own.conformalize(data[0][100:], data[1][100:])):
+        with pytest.raises(TypeError, match="rule of your own cannot be saved"):
+            made.save(tmp_path / "ruled")
+    assert not (tmp_path / "ruled").exists()
 
 
 def test_a_forged_crowd_is_refused(crowd, tmp_path):

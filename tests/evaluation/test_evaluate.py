@@ -273,3 +273,23 @@ def test_what_cannot_be_evaluated() -> None:
         evaluate(made, DATA.distributions[TEST], DATA.counts[TEST][:, :2])
     with pytest.raises(ValueError, match="alpha"):
         evaluate(made, DATA.distributions[TEST], DATA.counts[TEST], 1.5)
+
+
+def test_coverage_by_quartile_of_difficulty():
+    data = cs.datasets.make_synthetic(800, n_classes=3, n_votes=50, random_state=0)
+    p, votes = data.distributions, data.counts
+    made = cs.conformalize(p[:400], votes[:400], "tv")
+    found = cs.evaluate(made, p[400:], votes[400:], alpha=0.1)
+    covered = made.predict_set(p[400:]).contains(votes[400:])
+    entropy = -(p[400:] * np.log(p[400:])).sum(axis=1)
+    quarters = np.array_split(np.argsort(entropy), 4)
+    shown = [float(found[0][name]) for name in ("easiest", "second", "third", "hardest")]
+    np.testing.assert_allclose(shown, [covered[rows].mean() for rows in quarters])
+    assert "difficulty" in str(found)
+    few = cs.evaluate(made, p[400:430], votes[400:430], alpha=0.2)
+    assert few[0]["easiest"] is None
+    assert "difficulty" not in str(few)
+    constant = np.full_like(p, 1 / 3)  # one entropy: no quartiles to tell apart
+    same = cs.evaluate(cs.conformalize(constant, votes), constant, votes, alpha=0.1)[0]
+    assert float(same["easiest"]) == float(same["coverage"])
+    assert same["hardest"] is None

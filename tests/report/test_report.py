@@ -111,6 +111,7 @@ def test_slices_and_sizes_are_on_the_page() -> None:
     assert {s.feature for s in report.slices} == {
         "group",
         "predicted class",
+        "predicted entropy",
         "width of the set",
         "length",
     }

@@ -309,6 +309,13 @@ class Calibration(Predictor):
         """Return the distributions that sets must cover, NaN where none is known, and a note."""
         return labels.distributions, ""
 
+    def _check_assumption(self, inputs: Inputs, labels: Labels) -> Any:
+        """Test the assumption about votes that the guarantee rests on; None if there is no test.
+
+        The result prints as a table and has a ``sentence``.
+        """
+        return None
+
     def _used(self) -> dict[str, set[str]]:
         """Return the names of the items that were used before, by what they were used for."""
         return {"calibration": set(map(str, self.items or ()))}
@@ -442,7 +449,7 @@ class ScoreCalibration(Calibration):
             order = f" ({' < '.join(map(str, self.classes))})"
         size = f"{plural(len(self), 'item')}, {self.n_classes} classes"
         how = self.fitted.describe()
-        return f"{type(self).__name__}: score {self.score.name}{order}, {size}{how}"
+        return f"{type(self).__name__}: score {self.score.title}{order}, {size}{how}"
 
 
 @dataclass(frozen=True, eq=False)

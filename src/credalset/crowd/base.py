@@ -13,6 +13,7 @@ from credalset._display import join_names
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
 from credalset.acceptance.rule import Believer
+from credalset.crowd.accept import FitItems
 from credalset.crowd.law import CrowdLaw
 from credalset.exceptions import warn
 from credalset.io.store import Saved
@@ -114,6 +115,7 @@ class Crowd(Believer):
     """A fitted model of a crowd: what people would say, from a prediction and votes."""
 
     law_: CrowdLaw
+    seen_: FitItems
     classes_: Names | None
     items_: Names | None
 

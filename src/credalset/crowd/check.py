@@ -60,6 +60,19 @@ class CrowdCheck:
         weight = self.pairs[:, 2] / max(self.pairs[:, 2].sum(), 1.0)
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
+    @property
+    def sentence(self) -> str:
+        """The result in a sentence."""
+        predicted, observed = self.agreement
+        pairs = ""
+        if len(self.pairs):
+            pairs = f"two hidden votes agree with probability {predicted:.2f}, observed "
+            pairs += f"{observed:.2f}; "
+        return (
+            f"Test of the crowd model on hidden votes: {pairs}p-value {self.p_value:.3f}, and "
+            "small values are evidence against it."
+        )
+
     def __str__(self) -> str:
         lines = [
             f"Dirichlet crowd: p-value {self.p_value:.3f}; small values are evidence "

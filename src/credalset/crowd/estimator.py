@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -23,12 +24,14 @@ from credalset.acceptance.losses import LOSSES, Beliefs
 from credalset.acceptance.rule import AcceptRule, Claim, keys_of, make_rule
 from credalset.crowd.accept import FitItems, believe, crowd_cases, suspicious_numbers
 from credalset.crowd.base import Crowd, VotedItems, enough_votes, read_voted
+from credalset.crowd.bias import ClassBias, fit_bias
 from credalset.crowd.check import CrowdCheck, check_crowd
 from credalset.crowd.drawing import draw_votes
 from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.in_hand import CrowdCalibration, calibrate_in_hand, impute
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.crowd.scaling import SCALES
 from credalset.exceptions import warn
 from credalset.scores import get_score
 
@@ -65,6 +68,9 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
     n_consensus : int, optional
         Number of components per class, t = 1, …, T; 0 for none. By default 1 or 2, chosen by the
         Bayesian information criterion; 1 beyond 100 classes.
+    class_bias : bool
+        Whether to remove the class bias of the model first, log q = a + b log p with one number a
+        per class, if cross-validation on the votes shows that it helps.
     max_iter : int
         Largest number of L-BFGS iterations.
     random_state : int, Generator or None
@@ -92,7 +98,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
     (2, 3)
     >>> calibration = crowd.conformalize(p[300:], votes[300:], score="kl", in_hand=(0, 1, 2, 3))
     >>> calibration
-    CrowdCalibration: score kl, 0, 1, 2, 3 votes in hand, panel of 600 items, 3 classes
+    CrowdCalibration: score scaled kl, 0, 1, 2, 3 votes in hand, panel of 600 items, 3 classes
     >>> sets = calibration.predict_set(p[:2], alpha=0.1, votes=[[0, 0, 0], [3, 0, 0]])
     """
 
@@ -101,11 +107,13 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         n_components: int = 2,
         *,
         n_consensus: int | None = None,
+        class_bias: bool = True,
         max_iter: int = 200,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.n_consensus = n_consensus
+        self.class_bias = class_bias
         self.max_iter = max_iter
         self.random_state = random_state
 
@@ -134,6 +142,10 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         rows = as_generator(self.random_state).choice(rows, size, replace=False)
         prediction = voted.prediction[rows]
         counts = voted.counts[rows]
+        self.bias_ = None
+        if self.class_bias:
+            # The law is fitted around corrections that have not seen the votes of the item.
+            self.bias_, prediction = fit_bias(prediction, counts)
         fits = [
             fit_law(prediction, counts, n_around, layers, max_iter)
             for layers in self._layers(n_classes)
@@ -225,6 +237,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         *,
         in_hand: Any = (0, 1, 2, 3, 5),
         method: Literal["panel", "imputed"] = "panel",
+        scale: Literal["posterior"] | None = "posterior",
         groups: Any = None,
         min_votes: int | None = None,
         random_state: RandomState = 0,
@@ -257,6 +270,12 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         method : {"panel", "imputed"}
             As above. The guarantee of ``"panel"`` also holds for few items; the sets are then wide
             or the whole simplex.
+        scale : {"posterior", None}
+            ``"posterior"`` divides the scores kl, tv, brier and ws by what the crowd expects of
+            them: the 90 % quantile of the score under the posterior of the item, plus a small
+            offset. Sets of easy items become smaller and those of hard items larger, and coverage
+            becomes even. Other scores, and all scores with None, are calibrated as they are. The
+            guarantee is the same.
         groups : sequence of n keys, optional
             Group of each item. Coverage then holds within each group, as in
             `credalset.conformalize`.
@@ -271,6 +290,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         CrowdCalibration
         """
         check_choice(method, "method", ("panel", "imputed"))
+        check_choice(scale, "scale", SCALES)
         chosen = get_score(score)
         numbers = _as_numbers(in_hand)
         generator = as_generator(random_state)
@@ -287,7 +307,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
             hand = drawn[h][rows]
             held_back = (voted.counts[rows] - hand)[:, None, :]
             labels = held_back if truth is None else truth[rows]
-            parts.append(calibrate_in_hand(chosen, self.law_, voted[rows], hand, labels))
+            parts.append(calibrate_in_hand(chosen, self.law_, voted[rows], hand, labels, scale))
         crowd = copy.copy(self)
         return CrowdCalibration(
             crowd, tuple(parts), numbers, method, len(voted), least, voted.items
@@ -462,7 +482,11 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
     def _read(self, predictions: Any, votes: Any, *, partial: bool = True) -> VotedItems:
         check_is_fitted(self, "law_")
         n_classes = len(self.law_.confusion)
-        return read_voted(predictions, votes, self.classes_, n_classes, partial=partial)
+        voted = read_voted(predictions, votes, self.classes_, n_classes, partial=partial)
+        if self.bias_ is None:
+            return voted
+        corrected = self.bias_.correct(voted.prediction)
+        return replace(voted, batch=voted.batch.with_values(corrected))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         fitted = (
@@ -478,6 +502,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
             "params": params,
             "law": self.law_,
             "seen": self.seen_,
+            "bias": self.bias_,
             "classes": self.classes_,
             "items": self.items_,
         }
@@ -488,18 +513,22 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         params: dict[str, Any],
         law: CrowdLaw,
         seen: FitItems,
+        bias: ClassBias | None,
         classes: Names | None,
         items: Names | None,
     ) -> DirichletCrowd:
         crowd = cls(**params)
         crowd.law_ = law
         crowd.seen_ = seen
+        crowd.bias_ = bias
         crowd.classes_ = classes
         crowd.items_ = items
         if classes is not None and len(classes) != len(law.confusion):
             raise ValueError(
                 f"classes names {len(classes)} classes, but the law has {len(law.confusion)}."
             )
+        if bias is not None and len(bias.bias) != len(law.confusion):
+            raise ValueError("bias must hold one number per class of the law.")
         return crowd
 
 

@@ -21,18 +21,21 @@ from credalset.calibration.base import (
     Support,
 )
 from credalset.calibration.levels import CoverageDistribution
-from credalset.calibration.noise import Guarantee
+from credalset.calibration.noise import Columns, Guarantee, Quantile
 from credalset.calibration.split import SplitCalibration, calibrate
-from credalset.calibration.thresholds import Options
+from credalset.calibration.thresholds import Options, Thresholds
 from credalset.crowd.base import Crowd, Policy, VotedItems
+from credalset.crowd.check import CrowdCheck, check_crowd
 from credalset.crowd.fitting import bootstrap_laws
 from credalset.crowd.law import CrowdLaw
-from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.crowd.posterior import Posterior
+from credalset.crowd.scaling import adapt, predict_for
 from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.sets import CredalSet
 
 DRAWS = 20  # imputed distributions per item
+SIMULATIONS = 199  # of the test of the crowd model
 LARGEST_IMPUTED = 20_000_000  # numbers in all draws: items × draws × classes
 
 
@@ -254,7 +257,7 @@ class CrowdCalibration(Calibration):
             used = self._thin(voted)
         else:
             self.policy._refuse_unfinished(voted)
-        center = predict_blocks(self.crowd.law_, voted.prediction, used, self.score.order)
+        center = predict_for(self.score, self.crowd.law_, voted.prediction, used)
         groups = voted.batch.per_item(groups, "groups")
         fitted = self.calibrations[0].fitted
         codes, keys, columns = fitted.read_new(self.score, center, groups, None)
@@ -322,6 +325,16 @@ class CrowdCalibration(Calibration):
         )
         return np.where(few[:, None], np.nan, shares), note
 
+    def _check_assumption(self, inputs: Inputs, labels: Labels) -> CrowdCheck | None:
+        """Hide votes and compare them with what the crowd predicts, if it is assumed."""
+        if self.method == "panel" or labels.counts is None or not labels.has_votes.any():
+            return None
+        assert inputs.in_hand is not None
+        assert inputs.set_aside is not None
+        counts = labels.counts + inputs.in_hand + inputs.set_aside
+        voted = VotedItems(inputs.batch, counts)
+        return check_crowd(self.crowd.law_, voted, SIMULATIONS, np.random.default_rng(0))
+
     def _used(self) -> dict[str, set[str]]:
         return {"training": set(map(str, self.crowd.items_ or ())), **super()._used()}
 
@@ -369,7 +382,7 @@ class CrowdCalibration(Calibration):
             votes = f"{', '.join(map(str, self.in_hand))} votes in hand"
         what = "panel" if self.method == "panel" else "imputed (assumes a Dirichlet crowd)"
         size = f"{what} of {self.n_items} items, {self.n_classes} classes"
-        return f"CrowdCalibration: score {self.score.name}, {votes}, {size}"
+        return f"CrowdCalibration: score {self.score.title}, {votes}, {size}"
 
 
 def _seed_of(voted: VotedItems, row: Any) -> int:
@@ -380,7 +393,12 @@ def _seed_of(voted: VotedItems, row: Any) -> int:
 
 
 def calibrate_in_hand(
-    score: Score, law: CrowdLaw, voted: VotedItems, hand: FloatArray, truth: FloatArray
+    score: Score,
+    law: CrowdLaw,
+    voted: VotedItems,
+    hand: FloatArray,
+    truth: FloatArray,
+    scale: str | None,
 ) -> SplitCalibration:
     """Calibrate predictions from votes in hand, (n, K), against distributions (n, L, K).
 
@@ -395,18 +413,30 @@ def calibrate_in_hand(
             "are in another order. Fit the crowd to votes with this scale, or put the columns "
             "into its order."
         )
-    score = score.on_scale(voted.scale)
-    predicted = predict_blocks(law, voted.prediction, hand, score.order)
     n_items, n_labels, n_classes = truth.shape
+    score = adapt(score.on_scale(voted.scale), scale, n_classes)
+    predicted = predict_for(score, law, voted.prediction, hand)
     flat = truth.reshape(n_items * n_labels, n_classes)
     shares = flat / flat.sum(axis=1, keepdims=True)
     keys = None
     if voted.groups is not None:
         keys = [key for key in voted.groups for _ in range(n_labels)]
-    repeated = score.check_prediction(np.repeat(predicted, n_labels, axis=0), "predictions")
+    repeated = predicted[np.repeat(np.arange(n_items), n_labels)]
+    repeated = score.check_prediction(repeated, "predictions")
     batch = Batch(repeated, n_classes)
     options = Options.read(len(flat), groups=keys)
-    return calibrate(CalibrationItems(score, batch, Labels(shares), options))
+    if n_labels == 1:
+        return calibrate(CalibrationItems(score, batch, Labels(shares), options))
+    # The draws of an item count as one item: each has weight 1 / L, and a new item has weight one.
+    # The threshold is infinite if the items are too few, however many draws there are.
+    scores = score.evaluate_rows(repeated, shares)
+    weights = np.full(len(scores), 1.0 / n_labels)
+
+    def fit(rows: Any, columns: Columns) -> Quantile:
+        return Quantile(scores[rows], options.noise, weights[rows])
+
+    thresholds = Thresholds.build(options, score, repeated, fit)
+    return SplitCalibration(score, scores, n_classes, thresholds)
 
 
 def impute(law: CrowdLaw, voted: VotedItems, generator: np.random.Generator) -> FloatArray:

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import norm
 
 from credalset import metrics
-from credalset._display import progress
+from credalset._display import Rows, progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
+from credalset._validation import (
+    as_finite,
+    as_generator,
+    as_positive_int,
+    as_probability,
+    check_choice,
+)
+from credalset.acceptance.cases import Seen, evaluate_cases
+from credalset.acceptance.certify import certify
+from credalset.acceptance.rule import Claim
+from credalset.crowd.accept import believe
 from credalset.crowd.base import Crowd, Policy, VotedItems, enough_votes
 from credalset.crowd.drawing import draw_one, draw_votes
 from credalset.crowd.in_hand import CrowdCalibration, calibrate_in_hand
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
+from credalset.crowd.promise import acceptance_per_vote, risk_of
+from credalset.crowd.scaling import SCALES, predict_for
 from credalset.scores import get_score
 
 Rule = Callable[[FloatArray, FloatArray], Any]
 CENTRAL = float(norm.ppf(0.95))  # of a posterior interval of 90 %
+CHECKED_ROWS = 50  # of a rule of the user's own, each alone against the batch
 LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a time
 
 
@@ -33,7 +46,8 @@ class VotingPolicy(Policy):
     Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time. It
     stops when the first class leads the second by ``lead`` posterior standard deviations, when the
     posterior is as narrow as ``width``, when such a lead has become improbable (``futility``), or
-    at ``max_votes``.
+    at ``max_votes``. With ``accept`` it asks instead only where a vote is likely to lead to the
+    acceptance of a label.
 
     A policy has no guarantee before it is calibrated. `conformalize` returns a `CrowdCalibration`,
     whose sets contain the shares of the votes that the policy did not ask for with probability at
@@ -57,10 +71,19 @@ class VotingPolicy(Policy):
         number, such as 0.01. Items on which the crowd is divided then take fewer votes.
     initial_votes : int
         Number of votes that every item gets, or has already, before the policy decides.
+    accept : float, optional
+        Stop when the label with the largest share has a risk of at most this number: the
+        probability under the crowd that another annotator disagrees. Choose about the error that
+        is to be certified (`DirichletCrowd.accept`). It replaces ``lead``, ``width`` and
+        ``futility``.
+    worth : float
+        With ``accept``: stop also when the probability, per vote, that further votes lead to
+        acceptance is below this number. Up to seven votes are looked ahead.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask
-        again. It replaces ``lead``, ``width`` and ``futility``. The guarantee holds for any rule
-        that depends on these two arguments only.
+        again. It replaces all other rules. The guarantee holds for any rule that decides on each
+        item by its own row alone; a rule whose answer for an item depends on the other rows, or on
+        chance, is refused.
 
     Examples
     --------
@@ -73,7 +96,7 @@ class VotingPolicy(Policy):
     (2,)
     >>> calibration = policy.conformalize(p[300:], votes[300:], score="kl")
     >>> calibration
-    CrowdCalibration: score kl, voting policy, panel of 600 items, 3 classes
+    CrowdCalibration: score scaled kl, voting policy, panel of 600 items, 3 classes
     """
 
     crowd: Crowd
@@ -82,6 +105,8 @@ class VotingPolicy(Policy):
     max_votes: int = 20
     futility: float = 0.0
     initial_votes: int = 0
+    accept: float | None = None
+    worth: float = 0.05
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
@@ -95,6 +120,9 @@ class VotingPolicy(Policy):
                 as_finite(getattr(self, name), name, minimum=0.0)
         if self.futility:
             as_probability(self.futility, "futility")
+        if self.accept is not None:
+            as_probability(self.accept, "accept")
+        as_probability(self.worth, "worth")
         if self.rule is not None and not callable(self.rule):
             raise TypeError(
                 f"rule must be a function of predictions and votes, but is {self.rule!r}."
@@ -112,6 +140,7 @@ class VotingPolicy(Policy):
             Votes so far, None if there are none.
         """
         voted = self.crowd._read(predictions, votes)
+        self._check_rule(voted.prediction, voted.counts)
         return self._ask(voted.prediction, voted.counts)
 
     def replay(
@@ -158,6 +187,7 @@ class VotingPolicy(Policy):
         votes: Any,
         score: Any = "kl",
         *,
+        scale: Literal["posterior"] | None = "posterior",
         groups: Any = None,
         min_votes: int | None = None,
         random_state: RandomState = 0,
@@ -175,22 +205,22 @@ class VotingPolicy(Policy):
         ----------
         predictions, votes, min_votes, random_state
             As in `replay`, for items that the crowd was not fitted to.
-        score, groups
+        score, scale, groups
             As in `DirichletCrowd.conformalize`.
 
         Returns
         -------
         CrowdCalibration
         """
+        check_choice(scale, "scale", SCALES)
         voted = self.crowd._read(predictions, votes, partial=False).with_groups(groups)
         generator = as_generator(random_state)
         rows, least = enough_votes(voted, self.max_votes, min_votes, "max_votes")
         panel = voted[rows]
         self.crowd._refuse_fitted(panel)
         used = self._use(panel.prediction, panel.counts, generator)
-        part = calibrate_in_hand(
-            get_score(score), self.crowd.law_, panel, used, (panel.counts - used)[:, None, :]
-        )
+        held_back = (panel.counts - used)[:, None, :]
+        part = calibrate_in_hand(get_score(score), self.crowd.law_, panel, used, held_back, scale)
         return CrowdCalibration(
             self.crowd, (part,), (), "panel", len(panel), least, panel.items, self
         )
@@ -225,6 +255,7 @@ class VotingPolicy(Policy):
         Forecast
         """
         voted = self.crowd._read(predictions, votes)
+        self._check_rule(voted.prediction, voted.counts)
         generator = as_generator(random_state)
         level = as_probability(level, "level")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
@@ -238,7 +269,9 @@ class VotingPolicy(Policy):
         with progress("Forecast", n_draws) as advance:
             for start in range(0, n_draws, together):
                 draws = further[start : start + together]
-                draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
+                some = voted[open_rows]
+                votes = self._simulate(some.prediction, some.counts, len(draws), generator)
+                draws[:, open_rows] = votes.sum(axis=2) - some.counts.sum(axis=1)
                 advance(len(draws), "")
         total = further.sum(axis=1)
         ends = (0.5 - level / 2, 0.5 + level / 2)
@@ -253,9 +286,12 @@ class VotingPolicy(Policy):
         uniform: Sequence[int] | None = None,
         *,
         score: Any = "kl",
+        scale: Literal["posterior"] | None = "posterior",
         alpha: float = 0.1,
+        error: float = 0.1,
+        confidence: float = 0.9,
         random_state: RandomState = 0,
-    ) -> list[dict[str, Any]]:
+    ) -> Rows:
         """Compare the policy with policies that ask for the same number of votes on every item.
 
         Each policy is calibrated on a random half of the items and evaluated on the other half. All
@@ -264,22 +300,28 @@ class VotingPolicy(Policy):
 
         Parameters
         ----------
-        predictions, votes, score, random_state
+        predictions, votes, score, scale, random_state
             As in `conformalize`.
         uniform : sequence of int, optional
             Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``;
             () for none.
         alpha : float
             Miscoverage rate in (0, 1).
+        error, confidence : float
+            Labels are accepted as by `DirichletCrowd.accept`: with this confidence, another
+            annotator disagrees with at most this share of the accepted labels.
 
         Returns
         -------
         list of dict
             One row per policy: ``policy`` (its name), ``votes`` (mean number), ``width`` (mean),
-            ``decided`` (share of the items) and ``coverage``. `credalset.plotting.voting` draws
-            them.
+            ``decided`` (share of the items), ``coverage``, ``accepted`` (share of the items) and
+            ``error``, how often the votes held back disagree with accepted labels (NaN if none is
+            accepted). It prints as a table, and `credalset.plotting.voting` draws it.
         """
+        check_choice(scale, "scale", SCALES)
         voted = self.crowd._read(predictions, votes, partial=False)
+        claim = Claim.read("annotator", error, confidence, voted.batch)
         generator = as_generator(random_state)
         numbers = (
             [h for h in (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes]
@@ -299,10 +341,10 @@ class VotingPolicy(Policy):
         law = self.crowd.law_
         chosen = get_score(score)
         equal = {
-            f"{h} votes": replace(self, rule=partial(_has_fewer, h), initial_votes=0)
+            f"{h} votes": replace(self, rule=partial(_has_fewer, h), accept=None, initial_votes=0)
             for h in numbers
         }
-        rows = []
+        rows = Rows()
         seed = int(generator.integers(1 << 63))
         for name, policy in {
             **equal,
@@ -310,14 +352,14 @@ class VotingPolicy(Policy):
         }.items():  # all get the votes of an item in the same order
             used = policy._use(voted.prediction, pool, np.random.default_rng(seed))
             part = calibrate_in_hand(
-                chosen, law, voted[:half], used[:half], held_back[:half, None, :]
+                chosen, law, voted[:half], used[:half], held_back[:half, None, :], scale
             )
-            sets = part.predict_set(
-                predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha
-            )
+            center = predict_for(part.score, law, voted.prediction[half:], used[half:])
+            sets = part.predict_set(center, alpha)
             width = float(metrics.mean_width(sets))
             decided = float(metrics.decided(sets))
             inside = float(metrics.coverage(sets, held_back[half:]))
+            accepted, wrong = policy._acceptance(voted, used, held_back, half, claim, seed)
             n_used = float(used[half:].sum(axis=1).mean())
             rows.append(
                 {
@@ -326,9 +368,50 @@ class VotingPolicy(Policy):
                     "width": width,
                     "decided": decided,
                     "coverage": inside,
+                    "accepted": accepted,
+                    "error": wrong,
                 }
             )
         return rows
+
+    def _acceptance(
+        self,
+        voted: VotedItems,
+        used: FloatArray,
+        held_back: FloatArray,
+        half: int,
+        claim: Claim,
+        seed: int,
+    ) -> tuple[float, float]:
+        """Certify on the first half which labels are accepted, and evaluate that on the other half.
+
+        Which thresholds are tested follows from items that the crowd was fitted to, on which the
+        policy is simulated.
+        """
+        law = self.crowd.law_
+        seen = self.crowd.seen_
+        generator = np.random.default_rng(seed)
+        blank = np.zeros_like(seen.counts)
+        simulated = self._simulate(seen.prediction, blank, 1, generator)[0]
+        fitted, cases = (
+            evaluate_cases(
+                partial(believe, law),
+                claim.loss,
+                prediction,
+                Seen(np.arange(len(hand)), np.ones(len(hand)), hand, held),
+                len(hand),
+            )
+            for prediction, hand, held in (
+                (seen.prediction, simulated, np.ones_like(simulated)),
+                (voted.prediction, used, held_back),
+            )
+        )
+        known = cases.take(np.arange(half))
+        new = cases.take(np.arange(half, len(voted)))
+        threshold = certify(known, fitted, claim.loss, claim.errors, claim.delta)[0]
+        accepted = new.risk <= threshold
+        error = float(new.loss[accepted].mean()) if accepted.any() else np.nan
+        return float(accepted.mean()), error
 
     def _refuse_unfinished(self, voted: VotedItems) -> None:
         """Refuse items that need another vote, or have votes that the policy does not ask for."""
@@ -386,6 +469,8 @@ class VotingPolicy(Policy):
                     f"returned {answer.dtype} of shape {answer.shape}."
                 )
             return answer
+        if self.accept is not None:
+            return self._promises(prediction, counts, self.accept)
         posterior = Posterior.given(self.crowd.law_, prediction, counts)
         again = np.ones(len(counts), dtype=bool)
         if self.lead is not None:
@@ -401,6 +486,61 @@ class VotingPolicy(Policy):
                 > self.width
             )
         return again
+
+    def _promises(self, prediction: FloatArray, counts: FloatArray, accept: float) -> BoolArray:
+        """Tell which items are not accepted yet, and may be after a few votes."""
+        law = self.crowd.law_
+        again = risk_of(law, prediction, counts) > accept
+        rows = np.flatnonzero(again)
+        if len(rows):
+            value = acceptance_per_vote(law, prediction[rows], counts[rows], accept)
+            again[rows] = value >= self.worth
+        return again
+
+    def _check_rule(self, prediction: FloatArray, counts: FloatArray) -> None:
+        """Refuse a rule of the user's own whose answer for an item depends on other rows.
+
+        Up to fifty rows are asked alone and compared with the answer for all rows.
+        """
+        number = counts.sum(axis=1)
+        rows = np.flatnonzero((number >= self.initial_votes) & (number < self.max_votes))
+        if self.rule is None or len(rows) == 0:
+            return
+        prediction, counts = prediction[rows], counts[rows]
+        together = self._wants(prediction, counts)
+        checked = np.unique(np.linspace(0, len(rows) - 1, CHECKED_ROWS).astype(np.int64))
+        alone = [self._wants(prediction[[row]], counts[[row]])[0] for row in checked]
+        differs = checked[together[checked] != np.array(alone)]
+        if len(differs):
+            raise ValueError(
+                f"rule answers differently for an item alone and among {len(counts)} items "
+                f"({len(differs)} of {len(checked)} rows that were tried, first: {differs[0]}). "
+                "It must decide on each row by the prediction and votes of that row alone, and "
+                "not by chance: otherwise new items are not exchangeable with the replayed ones."
+            )
+
+    def _to_store(self) -> dict[str, Any]:
+        if self.rule is not None:
+            raise TypeError(
+                "a policy with a rule of your own cannot be saved, because files hold no code. "
+                "Save the crowd, and make the policy again after loading it."
+            )
+        names = [each.name for each in fields(self) if each.name != "rule"]
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_store(
+        cls,
+        crowd: Crowd,
+        lead: float | None,
+        width: float | None,
+        max_votes: int,
+        futility: float,
+        initial_votes: int,
+        accept: float | None,
+        worth: float,
+    ) -> VotingPolicy:
+        return cls(crowd, lead, width, max_votes, futility, initial_votes, accept, worth)
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
         """Probability that the lead is reached at max_votes.
@@ -429,30 +569,41 @@ class VotingPolicy(Policy):
             left[active, chosen] -= 1
             return chosen
 
-        return self._run(prediction, np.zeros_like(left), next_vote)
+        return self._run(prediction, np.zeros_like(left), next_vote, is_checked=True)
 
     def _simulate(
-        self, voted: VotedItems, n_draws: int, generator: np.random.Generator
+        self,
+        prediction: FloatArray,
+        counts: FloatArray,
+        n_draws: int,
+        generator: np.random.Generator,
     ) -> FloatArray:
-        """Draw numbers of further votes, (n_draws, N), with crowds drawn from the posterior."""
-        posterior = Posterior.given(self.crowd.law_, voted.prediction, voted.counts)
+        """Draw the votes at the stop, (n_draws, N, K), with crowds drawn from the posterior."""
+        posterior = Posterior.given(self.crowd.law_, prediction, counts)
         ends = np.cumsum(posterior.sample(n_draws, generator), axis=2)[:, :, :-1].swapaxes(0, 1)
         ends = ends.reshape(-1, ends.shape[2])
 
         def next_vote(active: IntArray) -> IntArray:
             return (ends[active] <= generator.random((len(ends), 1))[active]).sum(axis=1)
 
-        start = np.tile(voted.counts, (n_draws, 1))
-        votes = self._run(np.tile(voted.prediction, (n_draws, 1)), start, next_vote)
-        return (votes - start).sum(axis=1).reshape(n_draws, len(voted))
+        start = np.tile(counts, (n_draws, 1))
+        votes = self._run(np.tile(prediction, (n_draws, 1)), start, next_vote)
+        return votes.reshape(n_draws, *counts.shape)
 
     def _run(
-        self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]
+        self,
+        prediction: FloatArray,
+        start: FloatArray,
+        next_vote: Callable[[IntArray], IntArray],
+        *,
+        is_checked: bool = False,
     ) -> FloatArray:
         """Ask for one vote at a time until the policy stops; return the votes in hand then."""
         votes = start.copy()
         active = np.arange(len(start))
         while len(active):
+            if is_checked:
+                self._check_rule(prediction[active], votes[active])
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes

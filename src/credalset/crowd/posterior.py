@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -50,6 +50,14 @@ class Posterior:
     def __len__(self) -> int:
         return len(self.prediction)
 
+    def __getitem__(self, rows: slice) -> Posterior:
+        return replace(
+            self,
+            prediction=self.prediction[rows],
+            counts=self.counts[rows],
+            weights=self.weights[rows],
+        )
+
     @property
     def mean(self) -> FloatArray:
         """Expected distribution of the crowd of each item, (N, K)."""
@@ -59,7 +67,7 @@ class Posterior:
     def concentration(self) -> FloatArray:
         """Dirichlet concentrations of all components, (N, C, K)."""
         everything = np.broadcast_to(np.arange(self.weights.shape[1]), self.weights.shape)
-        return self._chosen(everything)
+        return self.of_components(everything)
 
     @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
@@ -125,7 +133,7 @@ class Posterior:
         cumulative /= cumulative[:, -1:]
         uniform = generator.random((len(self), n))
         component = (uniform[:, :, None] > cumulative[:, None, :-1]).sum(axis=2)
-        return sample_dirichlet(self._chosen(component), generator)
+        return sample_dirichlet(self.of_components(component), generator)
 
     @cached_property
     def _items(self) -> Items:
@@ -167,19 +175,18 @@ class Posterior:
             )
         return parts
 
-    def _chosen(self, component: IntArray) -> FloatArray:
-        """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
-        items = self._items
+    def of_components(self, component: IntArray) -> FloatArray:
+        """Return the concentrations of chosen components, numbers (N, n), as (N, n, K)."""
         n_around = len(self.law.around)
         n_classes = self.prediction.shape[1]
         table = [self.law.rows(t) for t in range(len(self.law.consensus))]
         rows = np.concatenate([*table, np.zeros((1, n_classes))])
         full = rows[np.where(component < n_around, len(rows) - 1, component - n_around)]
         for j in range(n_around):
-            full += (component == j)[:, :, None] * concentrations_around(self.law, items, j)[
-                :, None, :
-            ]
-        return np.asarray(full + self.counts[:, None, :])
+            item, draw = np.nonzero(component == j)
+            full[item, draw] = concentrations_around(self.law, self._items, j)[item]
+        full += self.counts[:, None, :]
+        return np.asarray(full)
 
 
 def _dot(per_item: FloatArray, rows: FloatArray, u: FloatArray) -> FloatArray:
@@ -201,14 +208,10 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def predict_blocks(
-    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str | None = None
-) -> FloatArray:
-    """Return centres of sets for scores of an order, or else posterior means, (N, K), in blocks."""
+def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return posterior means, (N, K), in blocks of items."""
     found = np.empty_like(prediction)
-    for rows in blocks(
-        len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]
-    ):
-        posterior = Posterior.given(law, prediction[rows], counts[rows])
-        found[rows] = posterior.mean if order is None else posterior.center(order)
+    n_parts = len(law.around) + len(law.consensus)
+    for rows in blocks(len(prediction), 6 * n_parts * prediction.shape[1]):
+        found[rows] = Posterior.given(law, prediction[rows], counts[rows]).mean
     return found

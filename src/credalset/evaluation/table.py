@@ -22,6 +22,9 @@ SHOWN = [
     *("score", "alpha", "coverage", "band", "verdict", "width", "constant_width"),
     *("epistemic", "labels", "decided", "volume", "empty", "n"),
 ]
+QUARTILES = ("easiest", "second", "third", "hardest")
+FEWEST_FOR_QUARTILES = 40  # items; fewer say nothing about a quarter of them
+SHOWN_OF_QUARTILES = ["score", "alpha", *QUARTILES]
 SHOWN_OF_GROUPS = ["score", "alpha", "group", "coverage", "interval", "band", "verdict", "n"]
 HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_width": "constant"}
 
@@ -50,6 +53,9 @@ class Evaluation(Rows):
       with intervals. If there are many sets, an evenly spread selection is measured.
     - ``constant_width``: width of the sets of a constant prediction, the mean label distribution;
       None for a `CrowdCalibration`, whose sets also use votes.
+    - ``easiest``, ``second``, ``third``, ``hardest``: coverage by quartile of difficulty, the
+      entropy of the prediction (with votes in hand, of the prediction given these); None for fewer
+      than 40 items. The guarantee is an average over all items; even coverage is better.
     - ``threshold``: the threshold, or the mean if items have different thresholds.
     - ``empty``: number of empty sets.
     - ``n``: number of tested items.
@@ -58,6 +64,8 @@ class Evaluation(Rows):
     ----------
     verdicts : list of Verdict
         The verdict of each row.
+    assumption : CrowdCheck or None
+        Test of the assumption about votes, if votes cannot test the guarantee itself.
     groups : list of dict
         Coverage of each group and level if there are groups, with bands and verdicts if the
         calibration guarantees coverage within each group. The list prints as a table.
@@ -69,6 +77,7 @@ class Evaluation(Rows):
         super().__init__(rows)
         self.verdicts = list(verdicts)
         self.groups = Rows(groups)
+        self.assumption: Any = None
 
     @property
     def passed(self) -> bool:
@@ -81,6 +90,7 @@ class Evaluation(Rows):
         """Add the rows of another evaluation under a name."""
         self += [row | {"score": str(name)} for row in other]
         self.verdicts += other.verdicts
+        self.assumption = self.assumption or other.assumption
         self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
@@ -91,6 +101,11 @@ class Evaluation(Rows):
         shown = [name for name in SHOWN if name not in unused]
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
+        by_quartile = [row for row in self if row["hardest"] is not None]
+        of_quartiles = ""
+        if by_quartile:
+            table = _table(by_quartile, SHOWN_OF_QUARTILES)
+            of_quartiles = f"Coverage by quartile of difficulty (predicted entropy):\n{table}"
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
         reasons = [
             f"Not tested in group {row['group']}: {row['untested']}."
@@ -107,10 +122,12 @@ class Evaluation(Rows):
         parts = [
             "\n".join(self.headlines()),
             _table(self, shown),
+            of_quartiles,
             of_groups,
             "\n".join(reasons[:MAX_GROUPS]),
         ]
         parts += [interval] if no_band else []
+        parts += [] if self.assumption is None else [str(self.assumption)]
         return "\n\n".join(filter(None, parts))
 
     def headlines(self) -> list[str]:
@@ -226,6 +243,7 @@ def evaluate_tested(
         row, verdict = assess(at_level, tested, volume)
         by_group = coverage_by_group(at_level, tested)
         rows.extend_as(row["score"], Evaluation([row], [verdict], by_group))
+    rows.assumption = tested.assumption
     return rows
 
 
@@ -250,7 +268,7 @@ def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tupl
     observed = proportion(int(at_level.covered.sum()), len(at_level.covered))
     low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
     row = {
-        "score": sets.score.name,
+        "score": sets.score.title,
         "alpha": alpha,
         "nominal": None if alpha is None else 1.0 - alpha,
         "coverage": observed,
@@ -262,6 +280,7 @@ def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tupl
         "informative": verdict.informative,
         **sizes,
         "constant_width": constant,
+        **tested.by_difficulty(at_level.covered, QUARTILES, FEWEST_FOR_QUARTILES),
         "volume": metrics.mean_volume(some) if volume else None,
         "threshold": float(sets.threshold.mean()) if len(sets) else np.nan,
         "empty": int(sets.is_empty().sum()),
@@ -280,7 +299,7 @@ def coverage_by_group(at_level: AtLevel, tested: TestedItems) -> list[Row]:
     for key, members in metrics.by_key(keys, np.arange(len(keys))).items():
         covered = at_level.covered[members]
         found: Row = {
-            "score": at_level.sets.score.name,
+            "score": at_level.sets.score.title,
             "alpha": at_level.alpha,
             "group": key,
             "n": len(covered),
@@ -303,7 +322,7 @@ def numbered(calibrations: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, An
     """Return calibrations by their names or those of their scores, numbered if names repeat."""
     if isinstance(calibrations, Mapping):
         return calibrations
-    names = [one.calibration.score.name for one in calibrations]
+    names = [one.calibration.score.title for one in calibrations]
     return {
         name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": one
         for i, (name, one) in enumerate(zip(names, calibrations, strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from credalset._batch import Labels
-from credalset._display import proportion
+from credalset._display import Estimate, proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import Calibration, Inputs, Predictor, as_level, warn_of_empty
@@ -18,7 +18,10 @@ from credalset.calibration.levels import CoverageDistribution
 from credalset.evaluation.verdict import LEVEL, WIDEST_BAND, ConstantPrediction, Verdict
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
+from credalset.simplex import entropy_of_valid
 from credalset.votes import refuse_shared
+
+ROUNDING = 1e-12  # of entropies that are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,8 @@ class TestedItems:
         What the items were used for before; empty if they were not used.
     left_out : str
         A sentence about items that cannot test the guarantee; empty if there are none.
+    assumption : object or None
+        Test of the assumption about votes, where votes cannot test the guarantee itself.
     """
 
     score: Score
@@ -65,6 +70,7 @@ class TestedItems:
     groups: Sequence[Any] | None = None
     used: str = ""
     left_out: str = ""
+    assumption: Any = None
 
     # Test runners collect classes with this prefix.
     __test__ = False
@@ -76,9 +82,14 @@ class TestedItems:
         """Return the items that test a calibration, or a classifier that has one."""
         calibration = source.calibration
         shares, left_out = calibration._tested(inputs, labels)
+        assumption = None
+        if calibration.guarantee.covers == "true" and labels.counts is not None:
+            # Shares of votes are not the true distributions: whether sets cover them says nothing.
+            shares = np.full_like(shares, np.nan)
+            assumption = calibration._check_assumption(inputs, labels)
         rows = _with_votes(shares)
         used = items_used(source, inputs.batch.items)
-        about = (calibration, inputs, groups, used, left_out)
+        about = (calibration, inputs, groups, used, left_out, assumption)
         return cls(calibration.score, inputs.prediction, shares[rows], rows, *about)
 
     @classmethod
@@ -117,6 +128,32 @@ class TestedItems:
         """
         return AtLevel(alpha, sets, self.scores <= sets.threshold[self.rows])
 
+    def by_difficulty(
+        self, covered: BoolArray, names: Sequence[str], fewest: int
+    ) -> dict[str, Estimate | None]:
+        """Return the coverage of the items with votes by quantile of their predicted entropy.
+
+        Parameters
+        ----------
+        covered : ndarray of M bool
+            Whether each item is covered.
+        names : sequence of str
+            Names of the quantiles, which are equally large up to ties, from the smallest entropy.
+        fewest : int
+            Number of items below which nothing is returned.
+        """
+        if len(covered) < fewest:
+            return dict.fromkeys(names)
+        entropy = entropy_of_valid(self.score.mean(self.prediction[self.rows]))
+        ends = np.quantile(entropy, np.arange(1, len(names)) / len(names))
+        # Equal entropies, up to rounding, belong together.
+        part = np.searchsorted(ends, entropy - ROUNDING, side="left")
+        found: dict[str, Estimate | None] = {}
+        for number, name in enumerate(names):
+            hits = covered[part == number]
+            found[name] = proportion(int(hits.sum()), len(hits)) if len(hits) else None
+        return found
+
     def judge(
         self,
         covered: ArrayLike,
@@ -150,14 +187,15 @@ class TestedItems:
         band = self.band(alpha, rows, level=level)
         untested = ""
         low, high = band or (observed.low, observed.high)
-        if not observed.n:
-            untested = sizes.pop("left_out", "").removesuffix(".") or "no item has votes"
-        elif self.calibration.guarantee.covers == "true":
+        if self.calibration.guarantee.covers == "true":
             untested = "the sets are about true label distributions, which votes do not show"
+        elif not observed.n:
+            untested = sizes.pop("left_out", "").removesuffix(".") or "no item has votes"
         elif high - low > WIDEST_BAND and low <= observed <= high:
             untested = f"there are too few test or calibration items for alpha = {alpha:g}"
         about = (alpha, guaranteed, band, self.used, untested)
-        return Verdict(observed, *about, level=level, **sizes)
+        tested = "" if self.assumption is None else self.assumption.sentence
+        return Verdict(observed, *about, level=level, assumption=tested, **sizes)
 
     def band(
         self, alpha: float, rows: AnyArray, *, level: float = LEVEL

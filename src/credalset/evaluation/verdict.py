@@ -56,6 +56,8 @@ class Verdict:
         Another reason why these items cannot test the guarantee; empty if they can.
     left_out : str
         A sentence about items that were left out; empty if there are none.
+    assumption : str
+        Result of a test of the assumption about votes, in a sentence; empty if there is none.
     width : float or None
         Mean width of the sets.
     constant_width : float or None
@@ -80,6 +82,7 @@ class Verdict:
     n_classes: int = 0
     level: float = LEVEL
     left_out: str = ""
+    assumption: str = ""
 
     @property
     def status(self) -> Status:
@@ -137,13 +140,14 @@ class Verdict:
     @property
     def detail(self) -> str:
         """The numbers behind the headline, in sentences."""
-        return " ".join(filter(None, [self._coverage, self.left_out, self._size]))
+        return " ".join(filter(None, [self._coverage, self.left_out, self.assumption, self._size]))
 
     @property
     def sentence(self) -> str:
         """The verdict with the numbers behind it, in sentences."""
         joint = ". " if self.status == "not tested" or not self._coverage else ": "
-        parts = [f"{self._outcome}{joint}{self._coverage}".strip(), self.left_out, self._size]
+        parts = [f"{self._outcome}{joint}{self._coverage}".strip(), self.left_out]
+        parts += [self.assumption, self._size]
         if self.uninformative:
             parts += [f"But {self.uninformative}: see the guide 'My sets are too large' ({GUIDE})."]
         return " ".join(filter(None, parts))

@@ -268,8 +268,7 @@ class Scorer:
     def schema(self) -> pa.Schema:
         """The Arrow schema of the results, which is available before scoring."""
         calibration = self.calibration
-        stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
-        stand_in += calibration.score.order == "second"
+        stand_in = calibration.score.stand_in(calibration.n_classes)
         sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
         return self._table(None, sets).schema
 

@@ -45,6 +45,7 @@ _TYPES = {
     "credalset.sets": "CredalSet",
     "credalset.scores": "ScaledPrediction IntervalPrediction",
     "credalset.crowd": "DirichletCrowd VotingPolicy CrowdCalibration",
+    "credalset.crowd.bias": "ClassBias",
     "credalset.crowd.law": "CrowdLaw",
     "credalset.crowd.accept": "FitItems",
     "credalset.acceptance": "AcceptRule",

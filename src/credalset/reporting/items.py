@@ -15,6 +15,7 @@ from credalset._validation import as_names
 from credalset.acting.steps import STEPS
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import plan_steps, read_rules
+from credalset.simplex import entropy_of_valid
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
@@ -201,6 +202,7 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
     features["predicted class"] = np.array(items.classes, dtype=object)[
         items.sets.center.argmax(axis=1)
     ]
+    features["predicted entropy"] = entropy_of_valid(items.sets.center).round(6)
     features["width of the set"] = np.nan_to_num(items.width).round(6)
     totals = items.votes.n_votes
     there = items.votes.has_votes

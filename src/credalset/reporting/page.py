@@ -116,7 +116,7 @@ def page_facts(
         "votes_name": "votes" if items.shown_votes is items.votes else "votes in hand",
         "n_classes": sets.n_classes,
         "classes": items.classes,
-        "score": sets.score.name,
+        "score": sets.score.title,
         "shape": sets.geometry.shape,
         "alpha": alpha,
         "verdict": verdict,

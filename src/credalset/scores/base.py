@@ -83,6 +83,11 @@ class Score(ABC):
         """Positions of the classes of an ordinal score, None for the default."""
         return None
 
+    @property
+    def title(self) -> str:
+        """Name of the score in tables and descriptions."""
+        return self.name
+
     def on_scale(self, positions: Sequence[float] | None) -> Score:
         """Return the score for classes at these positions.
 
@@ -224,6 +229,11 @@ class Score(ABC):
             else prediction / prediction.sum(axis=1, keepdims=True)
         )
 
+    def stand_in(self, n_classes: int) -> Prediction:
+        """Return a valid prediction for one item, which tells what properties sets have."""
+        uniform = np.full((1, n_classes), 1.0 / n_classes)
+        return uniform + 1.0 if self.order == "second" else uniform
+
     def check_pairs(
         self, prediction: Prediction, labels: FloatArray, labels_name: str = "labels"
     ) -> None:
@@ -274,6 +284,13 @@ class Score(ABC):
             return self.evaluate_pairs(prediction[rows], np.eye(n_classes)[None])
 
         return np.asarray(gather_blocks(one_block, len(prediction), n_classes**2))
+
+    def scale_offset(self, n_classes: int) -> float | None:
+        """Return the offset c with which a crowd divides the score by its predicted scale plus c.
+
+        It must be in the units of the score. None if the score is not to be divided.
+        """
+        return None
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """Return estimates with mean at least f(x, λ) over votes drawn from λ; None if unknown.

@@ -29,6 +29,7 @@ from credalset.simplex import corners, entropy_of_valid, sum_classes
 
 MAX_STEPS = 60  # of Newton's method for a sum, which converges from one side
 SMALLEST = 1e-24  # squared distance below which no entropy changes by 1e-9
+SCALE_OFFSET = 0.0015  # measured by benchmarks/votes_in_hand.py
 DUAL_STEPS = 2  # of Newton's method for the multipliers of the lower bound of the entropy
 DESCENTS = 2  # steps from each start toward a member of small entropy
 
@@ -96,6 +97,10 @@ class Brier(Score):
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
         """Return Brier balls."""
         return BrierBall(prediction, threshold, tuple(self.of_classes(prediction.shape[1])))
+
+    def scale_offset(self, n_classes: int) -> float:
+        """Return 0.0015 times the mean weight."""
+        return SCALE_OFFSET * float(self.of_classes(n_classes).mean())
 
     def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
         r"""Return an estimate of f from votes, with mean f from two votes on.

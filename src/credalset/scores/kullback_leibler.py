@@ -51,6 +51,7 @@ from credalset.sets.volume import smooth_quadrature
 from credalset.simplex import entropy_of_valid, sum_classes
 
 SMALL_RADIUS = 1e-12  # below, balls are ellipsoids to seven digits
+SCALE_OFFSET = 0.1  # bits, measured by benchmarks/votes_in_hand.py
 NODES, WEIGHTS = smooth_quadrature(32)
 
 
@@ -97,6 +98,10 @@ class KullbackLeibler(Score):
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
         """Return balls around the predictions."""
         return KullbackLeiblerBall(prediction, threshold * math.log(self.base))
+
+    def scale_offset(self, n_classes: int) -> float:
+        """Return 0.1 bits."""
+        return SCALE_OFFSET / math.log2(self.base)
 
     def label_scores(self, prediction: FloatArray) -> FloatArray:
         """Return minus the logarithm of the predicted probability."""

@@ -137,6 +137,11 @@ class Normalized(Score):
         """Those of the inner score."""
         return self.score.positions
 
+    @property
+    def title(self) -> str:
+        """That of the inner score, which is scaled."""
+        return f"scaled {self.score.title}" if self.scale else self.name
+
     def on_scale(self, positions: Sequence[float] | None) -> Normalized:
         """Place the inner score on the scale."""
         return replace(self, score=self.score.on_scale(positions))
@@ -217,6 +222,11 @@ class Normalized(Score):
         """Return the estimate of the inner score, divided by the scale."""
         raw = self.score.estimate_from_votes(_rows(prediction), counts)
         return None if raw is None else self._rescaled(raw, prediction)
+
+    def stand_in(self, n_classes: int) -> Prediction:
+        """Return that of the inner score, with a scale if scales are predicted."""
+        inner = self.score.stand_in(n_classes)
+        return inner if self.scale is None else ScaledPrediction(_rows(inner), np.ones(1))
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
         """Return the common centre of the inner score, with the mean of the scales."""

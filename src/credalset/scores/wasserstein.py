@@ -30,6 +30,7 @@ from credalset.simplex import entropy_of_valid, sum_classes
 DRAWS_PER_RAY = 4  # of a volume estimate; draws are cheaper than rays
 MIN_ROWS = 400  # of a block, because loops over classes cost the same for few regions
 MAX_LISTED = 5  # classes up to which all corners are listed
+SCALE_OFFSET = 0.005  # of the length of the line, measured by benchmarks/votes_in_hand.py
 MAX_GROUP_CLASSES = 24  # up to which the smallest entropy uses all groups of neighbouring classes
 
 
@@ -116,6 +117,10 @@ class Wasserstein(Score):
         return WassersteinBall(
             prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps)
         )
+
+    def scale_offset(self, n_classes: int) -> float:
+        """Return 0.005 times the length of the line."""
+        return SCALE_OFFSET * float(self.gaps(n_classes).sum())
 
     def lipschitz(self, n_classes: int) -> float:
         """Return the length of the line, the largest distance that mass can move."""

@@ -666,9 +666,9 @@ class CredalSet(Saved, Named):
     def __repr__(self) -> str:
         text = f"CredalSet: {plural(len(self), self.geometry.shape)} over {self.n_classes} classes"
         if len(self) == 0:
-            return f"{text} (score {self.score.name})"
+            return f"{text} (score {self.score.title})"
         low = float(self.threshold.min())
         high = float(self.threshold.max())
         span = f"threshold {low:.4g}" if low == high else f"thresholds {low:.4g} to {high:.4g}"
         n_empty = int(self.is_empty().sum())
-        return f"{text}, {span}{f', {n_empty} empty' if n_empty else ''} (score {self.score.name})"
+        return f"{text}, {span}{f', {n_empty} empty' if n_empty else ''} (score {self.score.title})"

@@ -112,3 +112,22 @@ def test_the_benchmark_of_conditional_calibration_covers_every_kind(capsys):
     printed = capsys.readouterr().out
     assert "thresholds that follow" in printed
     assert "every kind is covered" in printed
+
+
+def test_accepted_labels_beside_one_label_and_an_oracle(capsys):
+    act = load("act")
+    if not act.is_here("clip"):
+        pytest.skip("the third-party data are not here (CREDALSET_DATA)")
+    assert act.main(["--quick", "--only", "clip"]) == 0
+    assert "CIFAR-10H, CLIP | 1–3 | 0.05 | 900" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_accepted_labels_keep_the_error_on_panels():
+    """By the votes of all annotators, on tables of 900 items."""
+    act = load("act")
+    for task in act.PANELS:
+        if not act.is_here(task.data):
+            pytest.skip("the third-party data are not here (CREDALSET_DATA)")
+        errors = [act.review(task, 900, seed)["certified error"] for seed in range(20)]
+        assert sum(error > task.error for error in errors) <= 5  # binomial(20, 0.1): 1 in 90

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -310,14 +309,3 @@ def test_numbers_of_votes_that_follow_disagreement_are_seen() -> None:
     with pytest.warns(CredalSetWarning, match="nothing is certified"):
         CROWD.accept(NEW, two + third * asked, error=0.15)
     CROWD.accept(NEW, two + third * (rng.random((900, 1)) < 0.5), error=0.15)
-
-
-@pytest.mark.slow
-def test_two_rules_keep_the_error_on_panels() -> None:
-    """ChaosNLI and CIFAR-10H: true loss of accepted items, over random tables of 900."""
-    act = pytest.importorskip("benchmarks.act")
-    for name, error in itertools.product(("A", "chaos"), (0.3,)):
-        if not act.is_here(name):
-            pytest.skip("the data are not here")
-        exceeded = [act.review(name, error, 900, seed)["error"] > error for seed in range(20)]
-        assert sum(exceeded) <= 5

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import FloatArray, IntArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.acceptance.cases import Cases
 from credalset.acceptance.losses import Loss
 
@@ -116,3 +116,15 @@ def certify(
             found[number] = threshold
     # A threshold that keeps to a smaller error keeps to a larger one.
     return np.maximum.accumulate(found)
+
+
+def guarded(risk: FloatArray, accepted: BoolArray, error: float) -> BoolArray:
+    """Return the accepted items of least risk, as many as have a mean risk of at most the error.
+
+    It is for decisions with more votes than a rule was certified for, which nothing certifies.
+    """
+    order = np.flatnonzero(accepted)[np.argsort(risk[accepted], kind="stable")]
+    mean = np.cumsum(risk[order]) / np.arange(1, len(order) + 1)
+    kept = np.zeros(len(risk), dtype=bool)
+    kept[order[: int(np.flatnonzero(mean <= error).max(initial=-1)) + 1]] = True
+    return kept

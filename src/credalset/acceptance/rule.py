@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from credalset.io.store import Saved
 
 #: errors of a forecast, as shares of the largest loss
 FORECAST = tuple(np.round(np.geomspace(0.01, 0.5, 18), 3).tolist())
+WIDTH = 98  # of the lines of a guarantee
 MOST_ITEMS = 10**7  # of a forecast of how many items would do
 
 
@@ -233,7 +235,8 @@ class AcceptRule(Saved):
     @property
     def guarantee(self) -> str:
         """What holds for accepted labels, for which items, and under which assumptions."""
-        return " ".join([self._claim(), self._for_whom(), f"Assumptions: {self._assumptions()}."])
+        text = f"{self._claim()} {self._for_whom()} Assumptions: {self._assumptions()}."
+        return fill(text, WIDTH)
 
     def __repr__(self) -> str:
         errors = ", ".join(f"{error * self.unit:g}" for error in self.errors)
@@ -261,9 +264,9 @@ class AcceptRule(Saved):
             votes = "the predictions alone"
         same = plural(int(self.sizes.sum()), "calibration item")
         return (
-            f"This is a mean over accepted items, for labels that are decided from {votes}: for "
-            f"the {same}, and for new items from the same source. It says nothing about one "
-            "item, or about decisions that use more votes."
+            f"This is a mean over items, if labels are decided from {votes}. It holds for the "
+            f"{same} and for new items from the same source, but not for each item by itself, and "
+            "not for decisions from more votes."
         )
 
     def _assumptions(self) -> str:
@@ -354,8 +357,7 @@ class AcceptRule(Saved):
 PAIRS = ("person", "divided")
 #: what is bounded, by loss
 CLAIMS = {
-    "annotator": "another annotator would give another label to at most a share {bound} of the "
-    "accepted items",
+    "annotator": "another annotator disagrees with at most a share {bound} of the accepted labels",
     "person": "accepted labels disagree with an annotator at most {bound} more often than another "
     "annotator does",
     "majority": "at most a share {bound} of the accepted labels is not the majority label of the "
@@ -543,5 +545,5 @@ def too_few(
         ways.append(f"an error of {possible[0] * claim.unit:g}")
     text = f"nothing can be certified at an error of {errors} with these {n_items} items"
     if ways:
-        text += f"; {', or '.join(ways)}, would do (a forecast)"
+        text += f"; {', or '.join(ways)} would do (a forecast)"
     return text

@@ -52,7 +52,7 @@ LAYERS = [
     ["acceptance"],
     ["labels"],
     ["predictors"],
-    ["estimation"],
+    ["estimation", "judges"],
     ["metrics"],
     ["evaluation"],
     ["plotting"],

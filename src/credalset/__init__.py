@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from credalset import (
         datasets,
         evaluation,
+        judges,
         labels,
         metrics,
         plotting,
@@ -91,6 +92,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names.s
 _PACKAGES = (
     "datasets",
     "evaluation",
+    "judges",
     "labels",
     "metrics",
     "plotting",
@@ -149,6 +151,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "get_score",
+    "judges",
     "labels",
     "load",
     "metrics",

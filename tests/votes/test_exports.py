@@ -39,6 +39,12 @@ def rows_of(path: Path, **options: Any) -> list[Row]:
 # --- every tool ---
 
 EXAMPLES = {
+    "by_worker.json": (
+        "by-worker",
+        {},
+        ("t1", "t2", "t3", "t4", "t5"),
+        [[1, 1], [2, 0], [1, 1], [0, 1], [2, 0]],
+    ),
     "label_studio.json": ("label-studio", {}, ("1", "2", "4"), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
     "label_studio_min.json": (
         "label-studio-min",

@@ -28,6 +28,7 @@ COMMANDS = {
     "predict": ("credalset.cli.predict", "predict"),
     "check": ("credalset.cli.check", "check"),
     "report": ("credalset.cli.check", "report"),
+    "estimate": ("credalset.cli.judges", "estimate"),
     "plan": ("credalset.cli.plan", "plan"),
     "demo": ("credalset.cli.demo", "demo"),
 }

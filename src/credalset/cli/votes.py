@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from credalset._display import join_names, plural
 from credalset._validation import check_choice
+from credalset.cli import judges as judging
 from credalset.cli import shared
 from credalset.exceptions import CredalSetWarning, need
 from credalset.io.tables import read_table, with_decimal_points, write_table
@@ -25,6 +26,26 @@ TABLE = "table"  # the kind of predictions and features
 
 def agree(
     votes: shared.VotesFile,
+    answers: Annotated[
+        str | None, Argument(help="Answers of judges, to compare with people: one row per item.")
+    ] = None,
+    judges: judging.Judges = None,
+    id: shared.Id = None,
+    kinds: judging.Kinds = None,
+    clusters: judging.Clusters = None,
+    ratings: judging.Ratings = False,
+    epsilon: Annotated[
+        float,
+        Option(
+            help="How much worse a judge may be: 0.1 for crowds, 0.15 for skilled annotators, "
+            "0.2 for experts."
+        ),
+    ] = 0.15,
+    price: Annotated[
+        list[str] | None, Option(help="Price of an answer: gpt=0.01,claude=0.02.")
+    ] = None,
+    plot: Annotated[str | None, Option(help="Picture of the judges: .png, .svg or .pdf.")] = None,
+    overwrite: shared.Overwrite = False,
     level: Annotated[float, Option(help="Confidence level of the intervals.")] = 0.95,
     n_resamples: Annotated[
         int, Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")
@@ -32,7 +53,29 @@ def agree(
     random_state: shared.Seed = 0,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how much annotators agree."""
+    """Measure how much annotators agree, and how judges compare with them.
+
+    With answers of judges: agreement with people, the alternative annotator test, the same for a
+    pool of all judges and for a constant that never reads the item, and what each judge adds.
+    """
+    path, columns = judging.answers_of(judges, answers)
+    if path is not None:
+        judging.compare_judges(
+            votes,
+            path,
+            columns,
+            id=id,
+            kinds=kinds,
+            clusters=clusters,
+            ratings=ratings,
+            epsilon=epsilon,
+            prices=price,
+            plot=plot,
+            overwrite=overwrite,
+            random_state=random_state,
+            as_json=as_json,
+        )
+        return
     agreement = read_vote_table(votes).agreement(
         level=level, n_resamples=n_resamples, random_state=random_state
     )

@@ -583,7 +583,7 @@ def read_items(
     n_empty = sum(each.num_rows for each in data) - len(items)
     if n_empty:
         notes.append(f"{plural(n_empty, 'row')} of {path} without a value left out.")
-    _refuse_repeated(items, path, id)
+    refuse_repeated(items, path, id)
     read = [part.read(selection) for part in parts]
     if selection.kinds is None:
         values: Any = np.concatenate(read)
@@ -602,7 +602,8 @@ def read_items(
     return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds)
 
 
-def _refuse_repeated(items: Sequence[str], path: str, id: str) -> None:
+def refuse_repeated(items: Sequence[str], path: str, id: str) -> None:
+    """Refuse a table that names an item twice."""
     twice = [item for item, number in Counter(items).items() if number > 1]
     if twice:
         raise ValueError(

@@ -26,6 +26,7 @@ from credalset.plotting.displays import (
     slices,
     votes_coming_in,
 )
+from credalset.plotting.judging import judges
 from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
 from credalset.plotting.uncertainty import uncertainty_map
 
@@ -34,6 +35,7 @@ __all__ = [
     "coverage_curve",
     "dirichlet_contours",
     "envelopes",
+    "judges",
     "range_strip",
     "rejection",
     "scores",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -273,35 +273,40 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         judges, kinds = self._take_kinds(judges, kinds, fitting=True)
         answers, labels = read_judged(judges, votes)
         batch = answers.batch()
-        columns = _read_kinds(batch, kinds)
-        levels = tuple(_levels(column) for column in columns)
         keys = None if clusters is None else _codes(batch.column(clusters, "clusters"))
+        return self._fit(answers, labels, read_kinds(batch, kinds), keys)
+
+    def _fit(
+        self,
+        answers: Answers,
+        labels: Labels,
+        columns: Sequence[Sequence[Any]],
+        clusters: AnyArray | None,
+    ) -> Self:
+        """Fit to answers and votes that have been read."""
+        levels = tuple(_levels(column) for column in columns)
         target = _target(labels)
         is_voted: BoolArray = np.any(target, axis=1)
         generator = as_generator(self.random_state)
-        folds = random_folds(len(answers), generator, keys, is_voted)
+        folds = random_folds(len(answers), generator, clusters, is_voted)
         n_folds = len(np.unique(folds[is_voted]))
         if n_folds < N_FOLDS:
-            what = "items" if keys is None else "clusters"
+            what = "items" if clusters is None else "clusters"
             raise ValueError(
                 f"votes has votes on {n_folds} {what} of judges, but five-fold cross-validation "
                 f"needs at least {N_FOLDS}. Some fifty items with a vote are a good start."
             )
-        positions = _positions(self.scale, labels, answers.labels[: answers.n_classes])
+        positions = ordinal_positions(self.scale, labels, answers.labels[: answers.n_classes])
+        if positions is not None:
+            positions = (positions - positions.mean()) / positions.std()
         start = self._start(answers, levels, positions)
         features = start.features(answers, columns)
         found = fit_cross_validated(features, target, folds, self.ridges)
-        self.law_ = PoolLaw(
-            **{
-                **vars(start),
-                "shared": found.law.shared,
-                "own": found.law.own,
-                "ridge": found.law.ridge,
-            }
-        )
+        law = found.law
+        self.law_ = replace(start, shared=law.shared, own=law.own, ridge=law.ridge)
         self.oof_ = found.out_of_fold
         self.losses_ = found.losses
-        self.ridge_ = found.law.ridge
+        self.ridge_ = law.ridge
         self.items_ = answers.items
         self.judges_ = answers.names
         self.classes_ = class_array(labels)
@@ -361,7 +366,7 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         law = self.law_
         judges, kinds = self._take_kinds(judges, kinds, fitting=False)
         answers = read_answers(judges, law.judges, law.labels, law.n_classes)
-        columns = _read_kinds(answers.batch(), kinds)
+        columns = read_kinds(answers.batch(), kinds)
         if len(columns) != len(law.kinds):
             raise ValueError(
                 f"kinds has {plural(len(columns), 'column')}, but the pool was fitted with "
@@ -480,7 +485,7 @@ def _as_votes(y: Any, answers: Answers) -> Any:
     return Labels(counts, counts, item_names(y, "y"), answers.classes)
 
 
-def _read_kinds(batch: Batch, kinds: Any) -> list[list[Any]]:
+def read_kinds(batch: Batch, kinds: Any) -> list[list[Any]]:
     """Return the columns of kinds, each with one key per item."""
     if kinds is None:
         return []
@@ -513,27 +518,44 @@ def _target(labels: Labels) -> FloatArray:
     return np.nan_to_num(labels.distributions)
 
 
-def _positions(scale: Any, labels: Labels, classes: Names) -> FloatArray | None:
-    """Return standardised positions of the classes on their ordinal scale, or None."""
+def ordinal_positions(scale: Any, labels: Labels, classes: Names) -> FloatArray | None:
+    """Return the positions of the classes on their ordinal scale, or None if they have none.
+
+    Parameters
+    ----------
+    scale : sequence of numbers, bool or None
+        Positions; True for the names of classes as numbers, or their order; None for the scale of
+        the votes, or the names of three or more classes that are numbers.
+    labels : Labels
+        The votes.
+    classes : tuple
+        Names of the classes, or their numbers.
+    """
     if scale is False:
         return None
-    if scale is None or scale is True:
-        are_numbers = labels.classes is not None and all(
-            isinstance(name, int | float) and not isinstance(name, bool) for name in classes
-        )
-        given: Any = labels.scale
-        if given is None and (are_numbers or scale is True):
-            given = classes if are_numbers else range(len(classes))
-    else:
-        given = scale
-    if given is None or (scale is None and len(classes) < 3):
+    given: Any = scale
+    if scale is None:
+        are_numbers = all(isinstance(name, int | float) for name in classes)
+        given = labels.scale
+        if given is None and labels.classes is not None and are_numbers and len(classes) > 2:
+            given = classes
+    elif scale is True:
+        given = _numbers_of(classes) if labels.scale is None else labels.scale
+    if given is None:
         return None
     positions = np.asarray(tuple(given), dtype=np.float64)
     if positions.shape != (len(classes),) or not np.isfinite(positions).all():
         raise ValueError(
             f"scale must hold one number for each of the {len(classes)} classes, but is {scale!r}."
         )
-    spread = positions.std()
-    if spread == 0:
+    if positions.std() == 0:
         raise ValueError("scale has the same position for all classes.")
-    return np.asarray((positions - positions.mean()) / spread)
+    return positions
+
+
+def _numbers_of(classes: Names) -> Sequence[float]:
+    """Return the numbers that the names of classes are, else 0, …, K − 1."""
+    try:
+        return [float(name) for name in classes]
+    except (TypeError, ValueError):
+        return range(len(classes))

@@ -15,6 +15,7 @@ from credalset.exceptions import FileFormatError
 from credalset.io.tables import said_of_normalised
 from credalset.votes.exports import (
     argilla,
+    by_worker,
     doccano,
     label_studio,
     label_studio_min,
@@ -42,6 +43,7 @@ TOOLS: dict[str, Any] = {
     "lewidi": lewidi,
     "lists": lists,
     "doccano": doccano,
+    "by-worker": by_worker,
 }
 KINDS = (*TOOLS, "crowd-kit", "long", "wide")
 SAMPLE = 200  # records by which a kind is recognised

@@ -613,7 +613,15 @@ def estimated(w: World) -> tuple[Any, ...]:
     return shares, np.array([part.value[K] for part in parts])
 
 
-TABLE |= {"estimate": estimated}
+def compared(w: World) -> tuple[Any, ...]:
+    found = cs.judges.compare(
+        judged(w), w.give("votes", VOTES), kinds=w.give("groups", GROUPS), ratings=False
+    )
+    agreements = [float(row["agreement"]) for row in found.rows[:2]]
+    return np.array(agreements), np.array([float(found.people["ceiling"])])
+
+
+TABLE |= {"estimate": estimated, "judges.compare": compared}
 RENAMED_CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=15).fit(
     P.set_axis(OTHERS), VOTES.set_axis(OTHERS)
 )
@@ -643,6 +651,9 @@ EXEMPT = {
     "Verdict": "a result",
     "Guarantee": "a result",
     "Estimated": "a result",
+    "judges.Comparison": "a result",
+    "alt_test": "takes arrays of positions",
+    "plotting.judges": "takes a comparison",
     "CredalSet.__init__": "made by predict_set and region",
     "CrossCalibration.__init__": "made by cross_conformalize",
     "Calibration.": "abstract: the calibrations have rows",

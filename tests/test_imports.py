@@ -130,8 +130,9 @@ def test_every_public_name_can_be_had() -> None:
 
 #: modules that users see: as attributes of credalset, or by name in the documentation
 PUBLIC_MODULES = [
-    *("calibration", "crowd", "datasets", "evaluation", "io.dask", "labels", "metrics"),
-    *("plotting", "predictors", "reporting", "scores", "sets", "simplex", "testing", "votes"),
+    *("calibration", "crowd", "datasets", "evaluation", "io.dask", "judges", "labels"),
+    *("metrics", "plotting", "predictors", "reporting", "scores", "sets", "simplex", "testing"),
+    "votes",
 ]
 
 

@@ -25,6 +25,11 @@ from credalset.votes import Annotations
 
 __all__ = ["AltTest", "Comparison", "alt_test", "compare"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 #: advantage that people cost more by, as Calderon, Reichart and Dror (2025) choose it
 EPSILONS = {"crowd": 0.1, "skilled": 0.15, "expert": 0.2}
 MIN_PEOPLE = 2  # votes on an item of the test

@@ -85,9 +85,10 @@ def test_a_table_in_cp1252_is_named_and_imported(run: Run) -> None:
     said = run("import", "predictions.csv", *options, "-o", "clean.csv").err
     assert "decimal commas became points in 'ja', 'nein'" in said
     assert "Wrote 3 rows" in said
-    clean = pd.read_csv("clean.csv", dtype={"Vorgang": str})
+    assert "'Vorgang' is called 'task'" in said
+    clean = pd.read_csv("clean.csv", dtype={"task": str})
     assert clean.to_dict("list") == {
-        "Vorgang": ["0012", "0013", "n-ü"],
+        "task": ["0012", "0013", "n-ü"],
         "ja": [0.25, 0.5, 1.0],
         "nein": [0.75, 0.5, 0.0],
         "Länge": [7, 8, 9],
@@ -209,6 +210,14 @@ def test_a_table_without_workers_needs_no_option(run: Run) -> None:
     run("import", "export.csv", "-o", "votes.csv", "--overwrite")
 
 
+def test_a_tidy_label_is_spelled_as_people_spell_it(run: Run) -> None:
+    """ß became ss, which no column of predictions was called."""
+    rows = [f"t{i % 3},w{i},{label}" for i, label in enumerate(["mäßig", "Mäßig ", "gut", "GUT"])]
+    Path("export.csv").write_text("\n".join(["task,worker,label", *rows]))
+    run("import", "export.csv", "-o", "votes.csv", "--tidy")
+    assert read_vote_table("votes.csv").classes == ("gut", "mäßig")
+
+
 def test_labels_that_differ_by_case_are_counted(run: Run) -> None:
     labels = ["yes", "Yes", "yes ", "no", "no", "maybe"]
     rows = [f"t{i % 2},w{i},{label}" for i, label in enumerate(labels)]
@@ -323,3 +332,110 @@ def test_predictions_for_items_that_trained_do_not_calibrate(files: Path, run: R
     said = run("calibrate", "only.csv", "votes.csv", "-o", "none", code=2).err
     assert "all of these items trained the model" in said
     assert "used for" not in run("predict", "model", "new-features.csv", "-o", "new.csv").err
+
+
+# --- from an export to checked sets, by what the messages say ---
+
+MARKS = ["-x@", "=1+1", "+49", "@user", "NA", "1.10", "ü-7"]
+ROLES = ["--task", "Vorgangs-Nr.", "--worker", "Bearbeiter/in", "--label", "Note (Ende)"]
+
+
+def write_german_files() -> list[str]:
+    """An export and predictions in cp1252, and features: semicolons, odd headers, German dates."""
+    data = cs.datasets.make_synthetic(300, n_votes=12, random_state=0)
+    ids = [f"{i:04d}" if i % 3 else f"{MARKS[i % len(MARKS)]}{i}" for i in range(300)]
+    labels = ["gut", "mäßig", "schlecht"]
+    votes = ["Vorgangs-Nr.;Bearbeiter/in;Note (Ende);bewertet am;Freitext"]
+    predictions = ["Vorgangs-Nr.;P(gut);P(mäßig);P(schlecht);Länge"]
+    features = ["Vorgangs-Nr.;Freitext;Länge, cm;Preis in €;Eingang;"]
+    for i, item in enumerate(ids):
+        chosen = np.repeat(labels, data.counts[i].astype(int))
+        for j, label in enumerate(chosen):
+            spelled = label.capitalize() + " " if (i + j) % 20 == 0 else label
+            day = f"{1 + i % 28:02d}.{1 + j:02d}.2025"
+            votes.append(f"{item};Anm{j};{spelled};{day} 09:15;Text")
+        votes.append(f"{item};Anm0;{labels[0]};01.01.2024 08:00;Text")  # overruled
+        shares = [f"{share:.4f}" for share in 0.9 * data.distributions[i] + 0.1 / 3]
+        predictions.append(f"{item};{';'.join(shares).replace('.', ',')};{i % 7}")
+        text = " ".join(["gut", "lieb"] if data.X[i, 0] > 0 else ["arg", "schlecht"])
+        price = "" if i % 50 == 3 else f"{data.X[i, 1]:.2f}".replace(".", ",")
+        features.append(f"{item};{text} {i};{i % 90 + 10};{price};{1 + i % 28:02d}.03.2025;")
+    files = {"Export Juli.csv": votes, "Vorhersagen.csv": predictions, "Merkmale.csv": features}
+    for name, rows in files.items():
+        encoding = "utf-8-sig" if name == "Merkmale.csv" else "cp1252"
+        Path(name).write_bytes("\r\n".join([*rows, ""]).encode(encoding))
+    return ids
+
+
+def test_every_wrong_turn_is_corrected_by_its_message(run: Run) -> None:
+    ids = write_german_files()
+    # the votes
+    words = ["import", "Export Juli.csv", "-o", "votes.csv"]
+    assert "credalset import 'Export Juli.csv' --encoding cp1252" in run(*words, code=2).err
+    words += ["--encoding", "cp1252"]
+    assert "--task … --label … --worker …" in run(*words, code=2).err
+    assert "Note (Ende)" in run(*words, code=2).err
+    words += ROLES
+    assert "--tidy" in run(*words).err
+    words += ["--tidy", "--time", "bewertet am", "--overwrite"]
+    assert "--dayfirst" in run(*words, code=2).err
+    assert "by time" in run(*words, "--dayfirst").err
+    votes = read_vote_table("votes.csv")
+    assert votes.classes == ("gut", "mäßig", "schlecht")
+    assert set(votes.items or ()) == set(ids)
+    # predictions
+    said = run("calibrate", "Vorhersagen.csv", "votes.csv", "-o", "made", code=2).err
+    assert (
+        "credalset import Vorhersagen.csv --encoding cp1252 -o clean.csv, with --kind table" in said
+    )
+    words = ["import", "Vorhersagen.csv", "--encoding", "cp1252", "-o", "clean.csv"]
+    assert "--kind table" in run(*words, code=2).err
+    run(*words, "--kind", "table")
+    words = ["calibrate", "clean.csv", "votes.csv", "-o", "made", "--hold-out", "0.4"]
+    assert "(--id)" in run(*words, code=2).err
+    words += ["--id", "Vorgangs-Nr."]
+    said = run(*words, code=2).err
+    option = "P(gut)=gut,P(mäßig)=mäßig,P(schlecht)=schlecht"
+    assert f"--columns '{option}'" in said
+    run(*words, "--columns", option)
+    words = ["check", "made", "clean.csv", "votes.csv", "--id", "Vorgangs-Nr."]
+    assert f"--columns '{option}'" in run(*words, code=2).err
+    assert "valid" in run(*words, "--columns", option).out
+    # or a clean table in one step, which needs no option later
+    words = ["import", "Vorhersagen.csv", "--encoding", "cp1252", "-o", "predictions.csv"]
+    for name in votes.classes or ():
+        words += ["--rename", f"P({name})={name}"]
+    run(*words, "--kind", "table", "--task", "Vorgangs-Nr.")
+    words = ["calibrate", "predictions.csv", "votes.csv", "-o", "again", "--hold-out", "0.4"]
+    said = run(*words, code=2).err
+    assert "nobody voted for 'Länge'" in said
+    assert "--columns 'gut,mäßig,schlecht'" in said
+    run(*words, "--columns", "gut,mäßig,schlecht")
+    run("check", "again", "predictions.csv", "votes.csv")
+    assert cs.load("again").threshold(0.1) == cs.load("made").threshold(0.1)
+    # features
+    words = ["fit", "Merkmale.csv", "votes.csv", "-o", "model"]
+    assert "(--id)" in run(*words, code=2).err
+    words += ["--id", "Vorgangs-Nr."]
+    run(*words)
+    check = ["check", "model", "Merkmale.csv", "votes.csv", "--id", "Vorgangs-Nr."]
+    assert "--hold-out" in run(*check, code=1).err
+    said = run(*words, "--hold-out", "0.4", "--overwrite").err
+    assert "missing values become the median" in said
+    assert "left out: dates" in said
+    assert "valid" in run(*check).out
+    words = ["predict", "model", "Merkmale.csv", "-o", "sets.csv", "--id", "Vorgangs-Nr."]
+    assert "have no 'Preis in €', which the model fills in" in run(*words).err
+    assert pd.read_csv("sets.csv", dtype=str, keep_default_na=False)["Vorgangs-Nr."].tolist() == ids
+    words = ["fit", "Merkmale.csv", "votes.csv", "-o", "other", "--id", "Vorgangs-Nr."]
+    said = run(*words, "--columns", "Freitext,Länge, cm", code=2).err
+    assert "in double quotes" in said
+    run(*words, "--columns", 'Freitext,"Länge, cm"')
+    assert (
+        "RandomForestClassifier"
+        in run(*words[:3], "-o", "x", *words[5:], "--learner", "RandomForest", code=2).err
+    )
+    said = run(
+        "calibrate", "Merkmale.csv", "votes.csv", "-o", "x", "--id", "Vorgangs-Nr.", code=2
+    ).err
+    assert "credalset fit" in said

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any
 
 import numpy as np
 from typer import Argument, Option
 
 from credalset import predictors
-from credalset._display import progress
+from credalset._display import join_names, progress
 from credalset.classifier import ConformalCredalClassifier
 from credalset.cli import shared
 from credalset.io.store import write
@@ -84,9 +85,10 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
         return predictors.SoftLabelClassifier(LogisticRegression(max_iter=1000)), "kl"
     known: dict[str, Any] = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
+        close = difflib.get_close_matches(name, known, 3)
         raise ValueError(
             f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, "
-            f"but is {name}."
+            f"but is {name}.{f' Close to it: {join_names(close)}.' if close else ''}"
         )
     options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
     return predictors.SoftLabelClassifier(known[name](**options)), "kl"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import typer
 from typer import Argument, Option
 
 from credalset._batch import name_array
-from credalset._display import plural
+from credalset._display import join_names, plural
 from credalset.calibration.base import Predictor
 from credalset.cli.words import note as note
 from credalset.cli.words import say as say
@@ -27,6 +28,7 @@ from credalset.io.items import (
     TRAINED,
     ItemTable,
     Select,
+    columns_of_classes,
     read_items,
     select_predictions,
     select_voted,
@@ -249,7 +251,10 @@ def read_training(
 ) -> Pair:
     """Read items that are to train or calibrate; a random share is held out."""
     found = read_vote_table(votes)
-    voted = select_voted(source.features() if features else source.predictions(), found)
+    read = source.features() if features else source.predictions()
+    if not features:
+        _check_classes(read, found, source)
+    voted = select_voted(read, found)
     _note_all(voted.notes)
     table = _without_trained(voted.table)
     n = len(table)
@@ -264,6 +269,34 @@ def read_training(
         table = table.take(rows)
     votes_of_items = found.align(table.items)
     return Pair(table.frame(), votes_of_items, table.items, dict(table.extra), table.kinds)
+
+
+def _check_classes(table: ItemTable, votes: Annotations, source: TableSource) -> None:
+    """Refuse predictions whose columns are not the classes of the votes.
+
+    A class without votes is one if it is named with --columns. A column of other small numbers
+    would pass for one, as rows need not sum to one exactly.
+    """
+    if table.names is None or votes.classes is None:
+        return
+    classes = [str(name) for name in votes.classes]
+    missing = [name for name in classes if name not in table.names]
+    more = [name for name in table.names if name not in classes]
+    if missing:
+        raise ValueError(
+            f"votes are for {join_names(classes, 12)}, but the columns of {source.path} are "
+            f"{join_names(table.headers, 12)}. Say which column holds which class: --columns "
+            f"{columns_of_classes(table.headers, classes)}. (A model is trained on features with "
+            "credalset fit.)"
+        )
+    if more and not source.columns:
+        headers = dict(zip(table.names, table.headers, strict=True))
+        named = [headers[name] for name in classes]
+        raise ValueError(
+            f"nobody voted for {join_names(more)}, which {source.path} has as columns beside "
+            f"{join_names(classes, 12)}. If these are no classes, leave them out: --columns "
+            f"{shlex.quote(','.join(named))}. If they are, name them too."
+        )
 
 
 def read_held_out(
@@ -324,6 +357,8 @@ def _without_used(table: ItemTable, model: Any) -> ItemTable:
         left_out = plural(len(table) - len(rows), "item")
         note(f"{left_out} used for training or calibration left out; {len(rows)} others remain.")
         return table.take(rows)
+    if not len(rows):
+        note("all items were used already. To keep some, fit or calibrate with --hold-out 0.3.")
     return table
 
 
@@ -361,6 +396,4 @@ def _note_all(sentences: Sequence[str]) -> None:
 
 def command_line() -> str:
     """Return the command as it was typed."""
-    import shlex
-
     return f"credalset {shlex.join(sys.argv[1:])}"

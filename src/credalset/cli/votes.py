@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -122,7 +123,10 @@ def import_votes(
         str, Option(help="What to do with votes for other labels: error or drop.")
     ] = "error",
     rename: Annotated[
-        list[str] | None, Option(help="Rename or merge labels: old=new. May be repeated.")
+        list[str] | None,
+        Option(
+            help="Rename or merge labels, or rename columns of a table: old=new. May be repeated."
+        ),
     ] = None,
     tidy: Annotated[
         bool, Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or as in classes.")
@@ -157,12 +161,13 @@ def import_votes(
         "empty": shared.split(empty),
     }
     if kind == TABLE:
+        renamed = about_votes.pop("rename") or {}
         defaults = {"unknown": "error", "tidy": False, "empty": []}
         odd = [name for name, value in about_votes.items() if value != defaults.get(name)]
         if odd or values != "votes":
             name = (odd or ["values"])[0]
             raise ValueError(f"--{name} is about votes, but --kind is {TABLE}. Leave one out.")
-        import_table(export, out, task, encoding, delimiter)
+        import_table(export, out, task, renamed, encoding, delimiter)
         return
     if kind == "wide":
         about_votes["worker"] = shared.split(worker) or None
@@ -184,19 +189,35 @@ def import_votes(
 
 
 def import_table(
-    path: str, out: str, id: str | None, encoding: str | None, delimiter: str | None
+    path: str,
+    out: str,
+    id: str | None,
+    renamed: dict[str, str],
+    encoding: str | None,
+    delimiter: str | None,
 ) -> None:
-    """Write a clean copy of a table of predictions or features."""
+    """Write a clean copy of a table of predictions or features.
+
+    The column that names the items is called task there, as in votes, if it is named here.
+    """
     stream = read_table(path, encoding=encoding, delimiter=delimiter, whole=True)
     whole = need("pyarrow").Table.from_batches(list(stream.batches), stream.schema)
-    if id is not None and id not in whole.schema.names:
-        has = join_names(whole.schema.names, 12)
-        raise ValueError(f"--task names the column {id!r}, but {path} has {has}.")
-    items = find_usual(whole.schema.names, "task") if id is None else id
-    table, changed = with_decimal_points(whole, items)
+    new = {**renamed, **({} if id in (None, "task") else {id: "task"})}
+    for option, wanted in (("task", [] if id is None else [id]), ("rename", list(renamed))):
+        odd = [name for name in wanted if name not in whole.schema.names]
+        if odd:
+            has = join_names(whole.schema.names, 12)
+            raise ValueError(f"--{option} names the column {odd[0]!r}, but {path} has {has}.")
+    columns = [new.get(name, name) for name in whole.schema.names]
+    twice = [name for name, number in Counter(columns).items() if number > 1]
+    if twice:
+        raise ValueError(f"two columns of {path} would be called {twice[0]!r}. Rename one of them.")
+    table, changed = with_decimal_points(whole.rename_columns(columns), find_usual(columns, "task"))
     write_table(table, out)
     if changed:
         shared.note(f"decimal commas became points in {join_names(changed)}.")
+    for old, name in new.items():
+        shared.note(f"the column {old!r} is called {name!r}.")
     names = join_names(table.schema.names, 12)
     shared.say(f"{path}, read as a table: {names}\nWrote {plural(len(table), 'row')} to {out}")
 

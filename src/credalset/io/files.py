@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import shlex
 import stat
 import sys
 import zipfile
@@ -177,8 +178,8 @@ def readable(name: str) -> Iterator[None]:
 def clean_copy(name: str, option: str) -> str:
     """Return the words of an advice to import a file with an option."""
     return (
-        f"write a clean copy of it: credalset import {name} {option} -o clean.csv, with --kind "
-        "table for predictions and features"
+        f"write a clean copy of it: credalset import {shlex.quote(name)} {option} -o clean.csv, "
+        "with --kind table for predictions and features"
     )
 
 

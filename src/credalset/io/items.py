@@ -6,6 +6,7 @@ the rows by `credalset._batch`, as everywhere.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -204,7 +205,12 @@ def _select_predictions(
                 return Selection([start + label for label in wanted], tuple(wanted))
         if len(lists) == 1:
             return Selection(lists, None)
-        refuse_missing(schema, [starts[0] + label for label in wanted])
+        missing = [label for label in wanted if starts[0] + label not in known]
+        raise ValueError(
+            f"no column is called {join_names(missing)}, as the classes are; the table has "
+            f"{join_names(schema.names, 12)}. Say which columns hold them with columns: --columns "
+            f"{columns_of_classes(free, wanted)}"
+        )
     if len(lists) == 1:
         return Selection(lists, None)
     start = starts[-1] if len(starts) <= 2 else ""
@@ -213,6 +219,22 @@ def _select_predictions(
         refuse_missing(schema, found)
     labels = tuple(name.removeprefix(start) for name in found)
     return Selection(found, labels, decide=_without_words)
+
+
+def columns_of_classes(headers: Sequence[str], classes: Sequence[str]) -> str:
+    """Return columns for an option: for each class the only header that holds its name.
+
+    Examples
+    --------
+    >>> columns_of_classes(["id", "p(good)", "p(bad)"], ["bad", "good", "ugly"])
+    "'p(bad)=bad,p(good)=good,…=ugly'"
+    """
+    found = []
+    for label in classes:
+        holding = [header for header in headers if label.casefold() in header.casefold()]
+        header = holding[0] if len(holding) == 1 else "…"
+        found.append(label if label in headers else f"{header}={label}")
+    return shlex.quote(",".join(f'"{each}"' if "," in each else each for each in found))
 
 
 def _starts(schema: pa.Schema, free: Sequence[str]) -> list[str]:
@@ -300,10 +322,12 @@ def refuse_missing(schema: pa.Schema, wanted: Sequence[str]) -> None:
     known = set(schema.names)
     missing = [name for name in wanted if name not in known]
     if missing or not wanted:
+        has_comma = any("," in name for name in schema.names)
+        comma = " (a name with a comma in double quotes: '\"a, b\",c')" if has_comma else ""
         raise ValueError(
             f"{len(missing)} of {len(wanted)} columns to read are missing (first: "
             f"{join_names(missing, 1)}); the table has {join_names(schema.names, 12)}. Rename its "
-            "columns, or name those to read with columns."
+            f"columns, or name those to read with columns{comma}."
         )
 
 
@@ -487,6 +511,8 @@ class ItemTable:
         Column that names the items.
     kinds : tuple of str
         What each column is, number, category or text, if the table holds features.
+    headers : tuple of str
+        The columns as the table calls them.
     """
 
     items: tuple[str, ...]
@@ -496,6 +522,7 @@ class ItemTable:
     notes: tuple[str, ...] = ()
     id: str = "task"
     kinds: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -599,7 +626,8 @@ def read_items(
         for part, numbers in zip(parts, read, strict=True):
             refuse_extra_class(part, selection, numbers)
     kinds = selection.kinds or ()
-    return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds)
+    headers = tuple(selection.columns)
+    return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds, headers)
 
 
 def refuse_repeated(items: Sequence[str], path: str, id: str) -> None:

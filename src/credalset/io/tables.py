@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import unicodedata
 from collections import Counter
@@ -542,7 +543,7 @@ def _late_field(file: File, number: int, n_read: int, name: str) -> FileFormatEr
     return FileFormatError(
         f"{file.name}: the field {name!r} of record {number} is not in the {n_read} records before "
         "it, or is no list there. Give the first record all fields, or write a table that has "
-        f"them: credalset import {file.name} --kind table -o clean.parquet"
+        f"them: credalset import {shlex.quote(file.name)} --kind table -o clean.parquet"
     )
 
 

@@ -317,7 +317,8 @@ def spell(
 
     Labels that are empty become None.
 
-    Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not
+    Tidy texts are in lower case with single spaces; of texts that only differ in letters that mean
+    the same, such as ß and ss, the most frequent counts. ``rename`` applies afterwards; it does not
     distinguish 5 and "5".
     """
     tidy = _tidied if options.tidy else lambda value: value
@@ -333,9 +334,10 @@ def spell(
         if str(found) in rename:
             used.add(str(found))
             return rename[str(found)]
-        return known.get(found, found)
+        return known.get(found, usual.get(found, found))
 
     singles = list(map(_single, labels))
+    usual = _usual_spellings([*singles, *(declared or ())]) if options.tidy else {}
     try:
         new = {label: spelled(label) for label in dict.fromkeys(singles)}
     except TypeError as error:
@@ -365,6 +367,21 @@ def _single(label: Any) -> Any:
     if not chosen:
         return None
     return chosen[0] if len(chosen) == 1 else Several(chosen)
+
+
+def _usual_spellings(labels: Iterable[Any]) -> dict[Any, str]:
+    """Return the most frequent text in lower case of those that are tidied to the same.
+
+    Examples
+    --------
+    >>> _usual_spellings(["Mäßig", "mäßig ", "MÄSSIG", "gut"])
+    {'mässig': 'mäßig', 'gut': 'gut'}
+    """
+    lower = (" ".join(label.lower().split()) for label in labels if isinstance(label, str))
+    found: dict[Any, str] = {}
+    for text, _ in Counter(lower).most_common():
+        found.setdefault(_tidied(text), text)
+    return found
 
 
 def _tidied(label: Any) -> Any:
@@ -516,7 +533,7 @@ def _seconds(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to "
-            "find the latest of several votes by a worker. Set dayfirst as votes are imported or "
-            "read, for dates such as 02.01.2025, or remove the column of times: then the last "
-            "row counts."
+            "find the latest of several votes by a worker. Set dayfirst (--dayfirst) as votes are "
+            "imported or read, for dates such as 02.01.2025, or remove the column of times: then "
+            "the last row counts."
         ) from None

@@ -156,15 +156,17 @@ def find_columns(
         usual = find_usual(free, role)
         if role not in found and usual is not None and not (has_no_worker and role == "worker"):
             found[role] = usual
-    for role in ("task", "label"):
-        if role not in found:
-            raise ValueError(
-                f"table has no column with a usual name of the {role} "
-                f"({', '.join(SYNONYMS[role])}); it has {join_names(available, 12)}. Say with "
-                f"{role} which column it is. If each annotator has a column, the kind is wide. "
-                "Predictions and features are no votes: credalset import cleans them with --kind "
-                "table."
-            )
+    missing = [role for role in ("task", "label") if role not in found]
+    if missing:
+        usual = " or ".join(f"the {role} ({', '.join(SYNONYMS[role])})" for role in missing)
+        asked = missing if has_no_worker or "worker" in found else [*missing, "worker"]
+        options = " ".join(f"--{role} …" for role in asked)
+        raise ValueError(
+            f"table has no column with a usual name of {usual}; it has "
+            f"{join_names(available, 12)}. Say which columns they are with {' and '.join(asked)} "
+            f"({options}). If each annotator has a column, the kind is wide. Predictions and "
+            "features are no votes: credalset import cleans them with --kind table."
+        )
     return {role: found[role] for role in SYNONYMS if role in found}
 
 

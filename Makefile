@@ -14,7 +14,7 @@ INPUTS := pyproject.toml constraints.txt
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## From votes to credal sets, a table of coverage and a page, on built-in data
+demo: $(VENV)/.ready-run ## Review 1 000 messages with three votes each: queue, page, and what to type for own files
 	$(BIN)/credalset demo
 
 test: lint types ## Lint, types, fast tests and every example in docstrings, README and docs

@@ -2,7 +2,7 @@
 
 ``python tools/try_package.py dist/*.whl dist/*.tar.gz`` makes an environment for each file,
 installs the file with the extra ``cli``, imports it, calibrates, and asks the command for its
-version. ``--demo`` also runs ``credalset demo``, which goes through every command.
+version. ``--demo`` also runs ``credalset demo``, which reviews built-in data.
 ``--constraint FILE`` pins the other packages.
 """
 

@@ -337,10 +337,10 @@ def test_a_full_disk_is_named(files: Path, run: Run, monkeypatch: pytest.MonkeyP
     assert "made: the disk is full" in said
     assert not (files / "made").exists()
     monkeypatch.setattr(os, "fsync", lambda _: full_without_a_name())
-    assert "train.csv: the disk is full" in run("demo", "--n-items", 300, code=2).err
+    assert "messages.csv: the disk is full" in run("demo", "--n-items", 300, code=2).err
     with monkeypatch.context() as patch:
         patch.setattr("credalset.cli.demo._write_files", lambda _: None)
-        assert "train-votes.csv: no such file" in run("demo", "--n-items", 300, code=2).err, (
+        assert "votes.csv: no such file" in run("demo", "--n-items", 300, code=2).err, (
             "of a command in the demo"
         )
     with open("/dev/full", "w") as stdout:

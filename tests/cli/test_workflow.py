@@ -454,8 +454,10 @@ def test_folders_of_parquet_and_resuming(files: Path, run: Run) -> None:
 
 def test_the_demo(run: Run) -> None:
     done = run("demo", "--n-items", 600)
-    assert "one label left" in done.out
-    assert Path("demo-output/report.html").exists()
+    assert "of it disagree with the accepted labels" in done.out
+    assert "error at most 0.15, certified" in done.out or "certified" in done.out
+    assert Path("demo-output/review/report.html").exists()
+    assert Path("demo-output/tasks.csv").exists()
     run("demo", "--n-items", 600)  # may be run again
     Path("other").mkdir()
     Path("other/mine.txt").write_text("precious")

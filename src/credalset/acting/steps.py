@@ -153,7 +153,7 @@ def _reasons(found: Findings, step: AnyArray) -> AnyArray:
 def _heard(votes: FloatArray, predicted: int, names: Sequence[str], is_error: bool) -> str:
     """Return a sentence with the votes on one item and the label that the model gives."""
     people = people_say(votes, names)
-    if votes.any() and votes[predicted] == votes.max():
+    if votes.any() and (votes >= votes[predicted]).sum() == 1:
         return f"{people}; the model does too."
     verdict = ": likely an error of the model" if is_error else ""
     return f"{people}; the model says {names[predicted]}{verdict}."

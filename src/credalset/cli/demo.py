@@ -1,4 +1,4 @@
-"""``credalset demo``: run the commands on built-in data."""
+"""``credalset demo``: review built-in data."""
 
 from __future__ import annotations
 
@@ -14,108 +14,62 @@ import numpy as np
 from rich.console import Console
 from typer import Option
 
-from credalset._display import table_text
 from credalset._files import staged
+from credalset.acting.steps import MEANS, STEPS
 from credalset.cli.app import main
 from credalset.cli.shared import Seed
-from credalset.crowd import VotingPolicy
 from credalset.datasets import Messages, make_messages
-from credalset.io.store import load
 
 PARTS = ("train", "panel", "new")
 FEW, MANY = 5, 30  # votes per message for training, and on the panel
-IN_HAND = (0, 1, 2, 3, 5, 10)
 ENDS = (0.08, 0.5, 1.0)  # where the parts end, as shares of the messages
+IN_HAND = 3  # votes on each message that is reviewed
+ERROR = "0.15"
+SHOWN = 2  # items of each step
 MARK = ".credalset-demo"  # marks a folder that the demo may replace
 OWN_FILES = """\
-credalset import export.json -o votes.parquet              # any annotation tool
-credalset agree votes.parquet                              # do annotators agree?
-credalset calibrate predictions.csv votes.parquet -o calibration --in-hand 0,1,2,3 --hold-out 0.3
-credalset predict calibration new.csv --votes-in-hand so-far.csv -o sets.parquet
-credalset plan calibration new.csv --votes-in-hand so-far.csv -o tasks.csv
-credalset check calibration predictions.csv votes.parquet  # is coverage as guaranteed?
-credalset report calibration predictions.csv votes.parquet -o report.html"""
+credalset import export.json -o votes.csv                  # any annotation tool
+credalset agree votes.csv                                  # do annotators agree?
+credalset review predictions.csv votes.csv -o review       # predictions of a model or judge
+credalset review votes.csv --texts texts.csv -o review     # without: one is trained on the texts
+credalset plan review -o tasks.csv                         # the items to ask
+credalset plan review new.csv -o steps.csv                 # new items, by the same rule
+credalset plan review --audit 200 -o tasks.csv             # to certify votes that were bought"""
 
 
 def demo(
     out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path(
         "demo-output"
     ),
-    n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
+    n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 1000,
     random_state: Seed = 0,
 ) -> None:
-    """Run all commands on synthetic messages, from votes to a report."""
+    """Review synthetic messages with three votes each: where they all stand."""
     _clear(out)
     data = make_messages(n_items, n_votes=MANY, random_state=random_state)
     say = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
     with contextlib.chdir(out):
         _write_files(data)
-        example = (
-            f"{data.texts[3]}\n  "
-            f"({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
-        )
         say.print(
-            f"{n_items} synthetic messages to a shop, and what annotators call them:\n\n  "
-            f"{example}\n"
-        )
-        say.print(
-            f"Some train a model ({FEW} votes each), some are the panel ({MANY} votes "
-            "each), and half are new."
+            f"{n_items:,} synthetic messages to a shop, with {IN_HAND} votes each: praise, "
+            "question or complaint?\n\n"
+            f"  {data.texts[3]}\n  ({', '.join(data.labels[3, :IN_HAND])})\n"
         )
         say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
-        _go(say)
-        _show_item(say, data)
+        _heading(say, "1. Review", "There is no model: one is trained on the texts.")
+        words = ("--error", ERROR, "--title", "Praise, question or complaint?")
+        _run(say, "review", "votes.csv", "--texts", "messages.csv", "-o", "review", *words)
+        _show_queue(say, data)
         _compare(say, data)
+        _heading(say, "2. Plan", "The messages to ask, one vote each.")
+        _run(say, "plan", "review", "-o", "tasks.csv")
+        page = Path("review/report.html").resolve().as_uri()
         say.print(
-            f"\nOpen the report in a browser: {Path('report.html').resolve().as_uri()}\n",
+            f"\nThe queue: {out / 'review/queue.csv'}\nThe page, for a browser: {page}\n",
             style="bold",
         )
     say.print("The same with your own files:\n", style="bold")
     say.print("".join(f"  {line}\n" for line in OWN_FILES.splitlines()), end="")
-
-
-def _go(say: Console) -> None:
-    """Run one command after the other on the files in the current folder."""
-    _heading(
-        say,
-        "1. Fit",
-        "a model that predicts what annotators say. If you have a model, skip this step.",
-    )
-    _run(say, "fit", "train.csv", "train-votes.csv", "-o", "model")
-    _run(say, "predict", "model", "panel.csv", "-o", "panel-predicted.csv", "--ask", "prediction")
-    keep = ("--ask", "prediction", "--keep", "text,channel")
-    _run(say, "predict", "model", "new.csv", "-o", "new-predicted.csv", *keep)
-
-    _heading(say, "2. Calibrate", "on the panel, for new messages with 0 to 10 votes.")
-    numbers = ",".join(map(str, IN_HAND))
-    _run(
-        say,
-        "calibrate",
-        "panel-predicted.csv",
-        "panel-votes.csv",
-        "-o",
-        "calibration",
-        "--in-hand",
-        numbers,
-    )
-
-    _heading(
-        say,
-        "3. Predict",
-        "a credal set for each new message: without votes, and with three votes each.",
-    )
-    _run(say, "predict", "calibration", "new-predicted.csv", "-o", "sets.parquet")
-    given = ("new-predicted.csv", "--votes-in-hand", "so-far.csv")
-    _run(say, "predict", "calibration", *given, "-o", "sets-with-votes.parquet")
-
-    _heading(say, "4. Plan", "which messages need another vote, and how many votes that will take.")
-    _run(say, "plan", "calibration", *given, "-o", "tasks.csv", "--texts", "text")
-
-    _heading(say, "5. Check and report", "on the other votes of the new messages.")
-    held = ("new-predicted.csv", "later-votes.csv", "--votes-in-hand", "so-far.csv")
-    say.print(_run(say, "check", "calibration", *held, "--alpha", "0.05,0.1,0.2"))
-    words = ("--texts", "text", "--groups", "channel", "--title", "Praise, question or complaint?")
-    _run(say, "report", "calibration", *held, "-o", "report.html", *words)
 
 
 def _heading(say: Console, step: str, sentence: str) -> None:
@@ -147,49 +101,36 @@ def _run(say: Console, *words: str) -> str:
     return printed.getvalue()
 
 
-def _show_item(say: Console, data: Messages) -> None:
-    """Show how three votes change the set of one message."""
-    import pyarrow.parquet as pq
+def _show_queue(say: Console, data: Messages) -> None:
+    """Show the first items of each step, and why they are there."""
+    import pandas as pd
 
-    none, three = (
-        pq.read_table(name).to_pandas() for name in ("sets.parquet", "sets-with-votes.parquet")
-    )
-    row = (
-        none.filter(like="upper_").sum(axis=1) - three.filter(like="upper_").sum(axis=1)
-    ).argmax()
-    item = data.items.index(none.task[row])
-    say.print(f"\nThree votes narrow the set of a message:\n\n  {data.texts[item]}\n", style="bold")
-    lines = []
-    for name, truth in zip(data.classes, data.distributions[item], strict=True):
-        ends = (
-            f"{sets[f'lower_{name}'][row]:.2f} - {sets[f'upper_{name}'][row]:.2f}"
-            for sets in (none, three)
-        )
-        lines.append([name, *ends, f"{truth:.2f}"])
-    say.print(table_text(["share of", "no votes", "three votes", "whole crowd"], lines, left=1))
+    queue = pd.read_csv("review/queue.csv")
+    texts = dict(zip(data.items, data.texts, strict=True))
+    for step in STEPS:
+        say.print(f"\n{step}: {MEANS[step]}", style="bold")
+        for row in queue[queue.step == step].head(SHOWN).to_dict("records"):
+            say.print(
+                f"  {texts[row['task']]}\n    {row['label']}, risk {row['risk']:.2f}. {row['why']}"
+            )
 
 
 def _compare(say: Console, data: Messages) -> None:
-    """Show how many votes a policy saves against asking every item equally often."""
+    """Compare accepted labels with the whole crowd, which is known for synthetic messages."""
     import pandas as pd
 
-    loaded: Any = load("calibration")
-    classes = list(loaded.classes)
-    predictions = pd.read_csv("new-predicted.csv", index_col="task")[
-        [f"prediction_{name}" for name in classes]
-    ]
-    counts = pd.DataFrame(data.counts, data.items, data.classes).loc[predictions.index, classes]
-    policy = VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
-    rows = policy.compare(predictions.set_axis(classes, axis=1), counts, IN_HAND)
-    lines = [
-        [row["policy"], *(f"{row[name]:.2f}" for name in ("votes", "width", "decided"))]
-        for row in rows
-    ]
+    queue = pd.read_csv("review/queue.csv").set_index("task")
+    accepted = queue[queue.step == "accept"]
+    if not len(accepted):
+        return
+    row = {name: number for number, name in enumerate(data.items)}
+    column = {name: number for number, name in enumerate(data.classes)}
+    rows = [row[name] for name in accepted.index]
+    shares = data.distributions[rows, [column[name] for name in accepted.label]]
     say.print(
-        "\nAsking until the majority is clear, against asking every message equally often:\n",
-        style="bold",
+        f"\nThese messages are synthetic, so that the whole crowd is known: "
+        f"{1.0 - float(shares.mean()):.1%} of it disagree with the accepted labels.\n"
     )
-    say.print(table_text(["policy", "votes per message", "width", "one label left"], lines, left=1))
 
 
 def _clear(out: Path) -> None:
@@ -203,9 +144,12 @@ def _clear(out: Path) -> None:
 
 
 def _write_files(data: Messages) -> None:
-    """Write messages and votes of the three parts into the current folder."""
+    """Write what is reviewed, and parts for the commands about panels, into the current folder."""
     import pandas as pd
 
+    _write(pd.DataFrame({"task": data.items, "text": data.texts}), "messages.csv")
+    some = slice(0, IN_HAND)
+    _write(_votes_of(data, slice(None), some), "votes.csv")
     ends = [0, *(round(share * len(data)) for share in ENDS)]
     for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
         rows = slice(start, stop)
@@ -216,11 +160,17 @@ def _write_files(data: Messages) -> None:
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
         for name, (first, last) in votes.items():
-            labels = data.labels[rows, first:last]
-            workers = data.workers[rows, first:last]
-            tasks = np.repeat(np.array(data.items[rows]), last - first)
-            votes_of = {"task": tasks, "worker": workers.ravel(), "label": labels.ravel()}
-            _write(pd.DataFrame(votes_of), name)
+            _write(_votes_of(data, rows, slice(first, last)), name)
+
+
+def _votes_of(data: Messages, rows: slice, some: slice) -> Any:
+    """Return some of the votes on some of the messages as a long table."""
+    import pandas as pd
+
+    labels = data.labels[rows, some]
+    tasks = np.repeat(np.array(data.items[rows]), labels.shape[1])
+    workers = data.workers[rows, some].ravel()
+    return pd.DataFrame({"task": tasks, "worker": workers, "label": labels.ravel()})
 
 
 def _write(frame: Any, name: str) -> None:

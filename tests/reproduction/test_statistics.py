@@ -166,3 +166,20 @@ def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
     short = [cell for cell in plain if cell["coverage_true"] < cell["band_low"]]
     assert [tables.name_of(cell) for cell in short] == []
     assert summary.shrinking(plain)[1] == []
+
+
+@pytest.mark.slow
+def test_one_cell_at_full_size(tmp_path: Path) -> None:
+    """Three classes, a hundred votes, two seeds with the paper's sizes and epochs: coverage in its
+    band, and sets of both learners as small as in the committed tables.
+    """
+    settings = synthetic.settings() | {"classes": [3], "votes": [100], "alphas": [0.1]}
+    wanted = ("first-order", "second-order")
+    batches = [one for one in synthetic.batches(settings, 2) if one.part in wanted]
+    store = Store(tmp_path)
+    runner.run_all(batches, store, None)
+    cells = summary.summarize(store.rows(batches), independent=True)
+    assert [tables.name_of(cell) for cell in cells if cell["verdict"] != "ok"] == []
+    volumes = {cell["score"]: cell["volume"] for cell in cells}
+    assert 0.01 < volumes["kl"] < 0.03
+    assert 0.02 < volumes["so"] < 0.08

@@ -68,6 +68,7 @@ NLI_CLASSES = ("entailment", "neutral", "contradiction")
 FEATURES = {
     "roberta": ("chaosnli_snli_mnli_roberta.npz", "roberta_logits"),
     "minilm": ("chaosnli_snli_mnli.npz", "features"),
+    "deberta": ("chaosnli_snli_mnli_deberta.npz", "deberta"),
 }
 
 
@@ -119,9 +120,10 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
 
     Parameters
     ----------
-    features : {"roberta", "minilm"} or None
+    features : {"roberta", "minilm", "deberta"} or None
         ``"roberta"``: nine logits of three fine-tuned RoBERTa models, for 3083 pairs. ``"minilm"``:
-        1536 features of sentence embeddings. None: texts and votes only.
+        1536 features of sentence embeddings. ``"deberta"``: the 768 features of the paper. None:
+        texts and votes only.
     data_dir : str or Path, optional
         Folder with ``chaosNLI_v1.0/`` and the files of features; by default that of the environment
         variable ``CREDALSET_DATA``.

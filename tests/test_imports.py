@@ -218,6 +218,15 @@ def test_imports_point_one_way() -> None:
     assert upward == {}
 
 
+def test_every_room_is_in_the_drawing() -> None:
+    """The page about the architecture shows all of them, small helpers of one room excepted."""
+    page = Path(__file__).parents[1] / "docs/architecture.md"
+    drawing = page.read_text(encoding="utf-8").partition("```text")[2].partition("```")[0]
+    rooms = {name.partition(".")[0] for name in LEVEL}
+    rooms -= {"__main__", "_version", "_splits", "testing", "credalset"}
+    assert rooms <= set(drawing.replace(".", " ").split())
+
+
 @pytest.mark.parametrize(
     ("source", "found"),
     [

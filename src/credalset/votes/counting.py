@@ -277,7 +277,8 @@ def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
     if table.items is None:
         return names, codes
     voted = set(names)
-    in_order = tuple(name for name in dict.fromkeys(table.items) if name in voted)
+    known = dict.fromkeys([*table.items, *names])
+    in_order = tuple(name for name in known if name in voted)
     position = {name: i for i, name in enumerate(in_order)}
     return in_order, np.array([position[name] for name in names], dtype=np.int64)[codes]
 

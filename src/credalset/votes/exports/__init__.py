@@ -3,6 +3,9 @@
 A module has ``recognise(records)``, which tells from the structure of the first records whether
 they are of its tool, and ``votes(export)``, which yields (task, worker, label) or (task, worker,
 label, time).
+
+``votes`` goes through ``export.records(...)``, which finds the name of each item in the field that
+the caller gave or in one of the usual fields, and keeps the items in the order of the file.
 """
 
 from __future__ import annotations

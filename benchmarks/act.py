@@ -173,7 +173,7 @@ def review(task: Task, n: int, seed: int) -> dict[str, float]:
 
     def fit(rows: np.ndarray) -> Fitted:
         p = predict_texts(source, votes, rows) if is_text else source
-        return Fitted(p, cs.DirichletCrowd().fit(p[rows], votes[rows]).law_)
+        return Fitted(p, cs.DirichletCrowd().fit(p[rows], votes[rows]))
 
     loss = LOSSES["annotator"]
     claim = Claim(loss, (task.error,), CONFIDENCE)

@@ -153,6 +153,22 @@ def test_groups_clusters_costs_and_several_errors() -> None:
     assert (priced.certified == example().certified).mean() > 0.97
 
 
+def test_a_class_bias_of_the_model_is_removed_before_anything_is_decided() -> None:
+    """The rule for new items decides as the review did, with the bias that it has found."""
+    p, votes = table()
+    biased = p * [1.0, 6.0, 0.3]
+    found = cs.review(biased.div(biased.sum(axis=1), axis=0), votes, error=0.25)
+    crowd = found.rule.crowd
+    assert isinstance(crowd, cs.DirichletCrowd)
+    assert crowd.bias_ is not None
+    held = pd.get_dummies(found.record.last.held_back).to_numpy(float)  # type: ignore[union-attr]
+    rows = p.index.get_indexer(list(found.rule.items or ()))
+    hand = pd.DataFrame(votes.to_numpy() - held, p.index, p.columns).iloc[rows]
+    again = found.rule.predict(biased.div(biased.sum(axis=1), axis=0).iloc[rows], hand)
+    np.testing.assert_allclose(again.risk, found.queue.risk[rows], atol=1e-12)
+    assert found.certified.mean() > 0.8 * example().certified.mean()
+
+
 def test_all_votes_are_never_called_certified() -> None:
     found = cs.review(*table(), error=0.25, decide_from="all")
     assert not found.certified.any()

@@ -104,8 +104,7 @@ def test_the_cost_of_a_wrong_label_is_the_loss_annotator() -> None:
 def test_a_claim_of_division_is_made_where_disagreement_is_expected() -> None:
     rule = CROWD.divided(NEW, NEW_VOTES, disagreement=0.4)
     found = rule.predict(NEW, None)
-    posterior = Posterior.given(CROWD.law_, NEW, np.zeros_like(NEW))
-    mean, variance = posterior.moments
+    mean, variance = CROWD.posterior(NEW).moments
     np.testing.assert_allclose(found.risk, (variance + mean**2).sum(axis=1), atol=1e-12)
     assert found.accepted.any()
     assert found.risk[found.accepted].max() <= 0.6
@@ -148,7 +147,7 @@ def table_rule(halves: bool, units: Any = None) -> tuple[Any, list[np.ndarray]]:
     def fit(rows: np.ndarray) -> Fitted:
         seen.append(rows)
         crowd = cs.DirichletCrowd(1, n_consensus=0, max_iter=20).fit(P[rows], VOTES[rows])
-        return Fitted(P, crowd.law_)
+        return Fitted(P, crowd)
 
     claim = Claim(LOSSES["annotator"], (0.1, 0.2), 0.9)
     made = two_rules(fit, VOTES, claim, np.random.default_rng(0), halves=halves, units=units)
@@ -188,7 +187,7 @@ def test_the_certificate_of_a_table_ignores_the_votes_of_its_fit_and_theirs_alon
 
     def fit(rows: np.ndarray) -> Fitted:
         crowd = cs.DirichletCrowd(1, n_consensus=0, max_iter=20).fit(P[rows], turned[rows])
-        return Fitted(P, crowd.law_)
+        return Fitted(P, crowd)
 
     claim = Claim(LOSSES["annotator"], (0.1, 0.2), 0.9)
     other = two_rules(fit, turned, claim, np.random.default_rng(0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,8 @@ from credalset.acting.sources import ClassShares, GivenPredictions, LearnedModel
 from credalset.acting.steps import Findings, next_steps
 from credalset.acting.stored import StoredRule
 from credalset.crowd import CrowdCalibration, DirichletCrowd
-from credalset.crowd.accept import FitItems, TableRule, hold_back_one, two_rules
+from credalset.crowd.accept import TableRule, hold_back_one, two_rules
 from credalset.crowd.base import read_voted
-from credalset.crowd.law import CrowdLaw
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.sets import CredalSet, Queue
 
@@ -865,7 +865,7 @@ def _queue_of(
     predicted = np.empty(len(table), dtype=np.int64)
     for number, fit in enumerate(rules.table.fits):
         rows = np.flatnonzero(rules.table.rule == number)
-        predicted[rows] = fit.prediction[rows].argmax(axis=1)
+        predicted[rows] = fit.given[rows].argmax(axis=1)
     limit = rules.thresholds[rules.table.rule, table.codes, main]
     unproved = ~np.isfinite(limit) & (decisions.risk <= claim.errors[main]) & voted & ~accept
     remarks = np.where(unproved, "Nothing can be certified at this error with these items.", "")
@@ -937,7 +937,9 @@ def _for_new_items(
     classes = table.classes if table.classes != tuple(range(len(table.classes))) else None
     named = table.items != tuple(range(len(table)))
     items = tuple(table.items[row] for row in learned.tolist()) if named else None
-    crowd = _crowd_of(fit.law, classes, items, fit.prediction[learned], table.counts[learned])
+    crowd = copy(fit.crowd)
+    crowd.classes_ = classes
+    crowd.items_ = items
     cases = rules.table.cases[0]
     others = np.setdiff1d(np.arange(len(table)), learned)
     number = table.counts[others].sum(axis=1)
@@ -971,29 +973,13 @@ def _for_new_items(
     )
     calibration, sets = None, None
     if with_sets:
-        calibration = _calibrated(crowd, fit.prediction, table.counts, hand, others, seed)
+        calibration = _calibrated(crowd, fit.given, table.counts, hand, others, seed)
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
-            sets = calibration.predict_set(fit.prediction, ALPHA, votes=hand)
+            sets = calibration.predict_set(fit.given, ALPHA, votes=hand)
         sets = replace(sets, classes=classes, items=table.items if named else None)
-    shares_of = fit.prediction[0] if isinstance(table.source, ClassShares) else None
+    shares_of = fit.given[0] if isinstance(table.source, ClassShares) else None
     stored = StoredRule(rule, main, disagreement, float(rules.divided[0]), calibration, shares_of)
     return stored, rule, sets
-
-
-def _crowd_of(
-    law: CrowdLaw,
-    classes: Names | None,
-    items: Names | None,
-    prediction: FloatArray,
-    counts: FloatArray,
-) -> DirichletCrowd:
-    """Return a fitted crowd with a law."""
-    crowd = DirichletCrowd()
-    crowd.law_ = law
-    crowd.classes_ = classes
-    crowd.items_ = items
-    crowd.seen_ = FitItems(prediction, counts)
-    return crowd
 
 
 def _calibrated(

@@ -21,7 +21,6 @@ from credalset.predictors import SoftLabelClassifier
 from credalset.predictors.pipeline import table_pipeline
 
 FOLDS = 5
-MOST_FITTED = 5_000  # items that fit a law, which has a dozen parameters
 LEAST = 5  # items with votes that a law can be fitted to
 
 
@@ -51,10 +50,8 @@ class Source(ABC):
                 )
             prediction = self.predict(voted)
             crowd = DirichletCrowd(max_iter=self.max_iter, random_state=self.seed)
-            generator = np.random.default_rng(self.seed)
-            fitted = generator.choice(voted, min(MOST_FITTED, len(voted)), replace=False)
-            crowd.fit(prediction[fitted], self.counts[fitted])
-            self._fits[key] = Fitted(prediction, crowd.law_)
+            crowd.fit(prediction[voted], self.counts[voted])
+            self._fits[key] = Fitted(prediction, crowd)
         return self._fits[key]
 
     @abstractmethod

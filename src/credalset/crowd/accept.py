@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
@@ -19,6 +20,9 @@ from credalset.acceptance.rule import Claim
 from credalset.crowd.drawing import draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, blocks
+
+if TYPE_CHECKING:
+    from credalset.crowd.estimator import DirichletCrowd
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,14 +147,24 @@ class Fitted:
 
     Attributes
     ----------
-    prediction : ndarray of shape (n, K)
+    given : ndarray of shape (n, K)
         Predictions for all items. Those of the items that were learned from are out of fold.
-    law : CrowdLaw
-        The law of the crowd around these predictions.
+    crowd : DirichletCrowd
+        The crowd that was fitted to some of the items.
     """
 
-    prediction: FloatArray
-    law: CrowdLaw
+    given: FloatArray
+    crowd: DirichletCrowd
+
+    @cached_property
+    def prediction(self) -> FloatArray:
+        """Predictions without their class bias, around which the law was fitted, (n, K)."""
+        return self.crowd._correct(self.given)
+
+    @property
+    def law(self) -> CrowdLaw:
+        """The law of the crowd."""
+        return self.crowd.law_
 
 
 @dataclass(frozen=True, eq=False)

@@ -483,10 +483,10 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "law_")
         n_classes = len(self.law_.confusion)
         voted = read_voted(predictions, votes, self.classes_, n_classes, partial=partial)
-        if self.bias_ is None:
-            return voted
-        corrected = self.bias_.correct(voted.prediction)
-        return replace(voted, batch=voted.batch.with_values(corrected))
+        return replace(voted, batch=voted.batch.with_values(self._correct(voted.prediction)))
+
+    def _correct(self, prediction: FloatArray) -> FloatArray:
+        return prediction if self.bias_ is None else self.bias_.correct(prediction)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         fitted = (

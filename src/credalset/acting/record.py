@@ -122,13 +122,29 @@ class Record:
         return float(sum(each.delta for each in self.about))
 
     def added(self, about: About, found: Round) -> Record:
-        """Return the record with a further round."""
+        """Return the record with a further round.
+
+        Parameters
+        ----------
+        about : About
+            What the round was asked for, and what came of it.
+        found : Round
+            What was seen and decided.
+        """
         number = len(self) + 1
         files = dict(self.files or {}) | {f"round-{number}.parquet": _to_parquet(found)}
         return replace(self, about=(*self.about, about), last=found, files=files)
 
     def with_audit(self, rows: IntArray, delta: float) -> Record:
-        """Return the record with a sample that was drawn after the last round."""
+        """Return the record with a sample that was drawn after the last round.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The sampled items, as positions in the last round.
+        delta : float
+            Probability with which the audit may be wrong.
+        """
         assert self.last is not None
         audited = np.zeros(len(self.last.items), dtype=bool)
         audited[rows] = True
@@ -150,7 +166,13 @@ class Record:
 
     @classmethod
     def read(cls, folder: str | Path) -> Record:
-        """Read the record of a folder."""
+        """Read the record of a folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of a review.
+        """
         path = Path(folder)
         try:
             head = json.loads((path / RECORD).read_text(encoding="utf-8"))

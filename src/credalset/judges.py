@@ -167,7 +167,7 @@ class Comparison:
 
     Attributes
     ----------
-    rows : Rows
+    rows : list of dict
         One row per judge, for the pool and for the constant: ``judge``; ``answers``, the share of
         items with an answer; ``agreement`` with a random person, with a 95 % interval;
         ``consistency``, how often two answers of a judge that gives probabilities agree;
@@ -177,9 +177,9 @@ class Comparison:
         without the judge, with a 95 % interval; ``price``.
     people : dict
         ``agreement`` of two people, and ``ceiling``, the mean share of the most frequent vote.
-    kinds : Rows
+    kinds : list of dict
         Agreement, advantage and advantage beyond the constant by kind.
-    confusions : Rows
+    confusions : list of dict
         The most frequent pairs of a judge's label and another vote of a person.
     keep : tuple
         The judge that is best alone, and those that then lower the pool's log loss, one by one, by

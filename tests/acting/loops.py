@@ -10,8 +10,9 @@ import numpy as np
 from credalset.acceptance.losses import LOSSES
 from credalset.acceptance.rule import Claim
 from credalset.acting.audit import draw_sample
-from credalset.acting.review import Review, Table, review_table
+from credalset.acting.review import Review, review_table
 from credalset.acting.sources import GivenPredictions
+from credalset.acting.table import Table, Terms
 
 
 @dataclass
@@ -34,12 +35,16 @@ def table_of(crowd: Crowd, counts: np.ndarray, seed: int) -> Table:
     return Table(source, counts, tuple(range(n)), tuple(range(k)), codes)
 
 
+def terms_of(error: float, seed: int) -> Terms:
+    return Terms(Claim(LOSSES["annotator"], (error,), 0.9), seed=seed)
+
+
 def play(
     crowd: Crowd, start: np.ndarray, error: float, n_rounds: int, seed: int, audit: int = 0
 ) -> list[Review]:
     """Review, buy a vote wherever it is asked, and review again; audit from the second round on."""
     counts = start.copy()
-    claim = Claim(LOSSES["annotator"], (error,), 0.9)
+    terms = terms_of(error, seed)
     found: list[Review] = []
     record = None
     for number in range(n_rounds):
@@ -54,9 +59,7 @@ def play(
                     record = found[-1].record.with_audit(rows, 0.1)
                     counts[rows] += crowd.votes(rows)
         found.append(
-            review_table(
-                table_of(crowd, counts, seed), claim, record=record, seed=seed, with_sets=False
-            )
+            review_table(table_of(crowd, counts, seed), terms, record=record, with_sets=False)
         )
         record = found[-1].record
     return found

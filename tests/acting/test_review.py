@@ -12,7 +12,8 @@ import pytest
 
 import credalset as cs
 from credalset.acting.folder import load_rule
-from credalset.acting.review import Review, votes_depend
+from credalset.acting.review import Review
+from credalset.acting.sentences import votes_depend
 from credalset.acting.steps import STEPS
 
 N = 900

@@ -10,12 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import credalset as cs
-from credalset.acceptance.losses import LOSSES
-from credalset.acceptance.rule import Claim
 from credalset.acting.audit import audit_threshold, draw_sample, sequence
 from credalset.acting.record import Record
 from credalset.acting.review import review_table
-from tests.acting.loops import Crowd, play, table_of, true_error
+from tests.acting.loops import Crowd, play, table_of, terms_of, true_error
 
 ERROR = 0.3
 
@@ -58,9 +56,8 @@ def test_nothing_changes_without_new_votes() -> None:
     crowd, start = simulated(2)
     first = play(crowd, start, ERROR, 1, seed=2)[0]
     still = Crowd(crowd.truth, crowd.prediction, crowd.generator)
-    claim = Claim(LOSSES["annotator"], (ERROR,), 0.9)
     again = review_table(
-        table_of(still, start, 2), claim, record=first.record, seed=2, with_sets=False
+        table_of(still, start, 2), terms_of(ERROR, 2), record=first.record, with_sets=False
     )
     assert again.step.tolist() == first.step.tolist()
     assert again.certified.tolist() == first.certified.tolist()

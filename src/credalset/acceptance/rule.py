@@ -382,6 +382,11 @@ class Claim:
         """Probability with which the claim may fail."""
         return 1.0 - self.confidence
 
+    @property
+    def costs(self) -> FloatArray | None:
+        """Costs divided by the largest, if the loss is one of costs."""
+        return self.loss.costs if isinstance(self.loss, Cost) else None
+
     @classmethod
     def read(cls, loss: Any, error: Any, confidence: float, batch: Batch) -> Claim:
         """Read a loss, by name or as a matrix of costs, and the errors that are allowed."""

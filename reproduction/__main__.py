@@ -12,6 +12,7 @@ from pathlib import Path
 
 from credalset import __version__
 from credalset._display import progress
+from credalset._files import write_file
 from credalset.datasets import DataNotFoundError, load_chaosnli
 from reproduction import NAMES, report
 from reproduction.batch import Batch
@@ -67,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     compared.add_argument("--seeds", type=int, help="number of splits, instead of the file's")
     compared.set_defaults(run=_compare)
+    learned = commands.add_parser(
+        "learner", parents=[shared], help="train second-order networks in a dozen ways, and compare"
+    )
+    learned.add_argument("--seeds", type=int, default=10, help="number of seeds")
+    learned.add_argument("--epochs", type=int, default=100, help="passes over the training items")
+    learned.set_defaults(run=_learner)
     fetched = commands.add_parser(
         "fetch", parents=[shared], help="check the published files, and download what is missing"
     )
@@ -159,6 +166,15 @@ def _compare(options: argparse.Namespace) -> int:
             continue
         print(f"{path.stem}\n\n{compare.table(rows)}\n")
     return _report_missing(missing, options.allow_missing)
+
+
+def _learner(options: argparse.Namespace) -> int:
+    from reproduction import learner
+
+    table = learner.run(options.seeds, options.epochs, lambda line: print(line, flush=True))
+    write_file(options.out / "learner.md", (table + "\n").encode())
+    print(f"The table is in {options.out / 'learner.md'}.")
+    return 0
 
 
 def _fetch(options: argparse.Namespace) -> int:

@@ -49,6 +49,7 @@ MEASURES = {
     "label_coverage": "label coverage",
     "decided": "decided",
     "wrong": "wrong of these",
+    "empty": "empty",
     "seconds": "seconds",
 }
 DEFAULTS = {
@@ -191,7 +192,7 @@ def measure(
         covered = sets.contains(shares)
         parts = np.array_split(np.argsort(difficulty, kind="stable"), QUARTERS)
         possible = sets.decide("e-admissible")
-        settled = possible.sum(axis=1) <= 1
+        settled = possible.sum(axis=1) == 1
         agrees = possible[settled].argmax(axis=1) == shares[settled].argmax(axis=1)
         some = sets if has_exact_volumes(sets) else sets[:: -(-len(sets) // MAX_VOLUMES)]
         row |= {
@@ -203,6 +204,7 @@ def measure(
             "labels": float(possible.sum(axis=1).mean()),
             "decided": float(settled.mean()),
             "wrong": float(1.0 - agrees.mean()) if settled.any() else math.nan,
+            "empty": float(sets.is_empty().mean()),
         }
         if truth is not None:
             row["coverage_true"] = float(sets.contains(truth).mean())

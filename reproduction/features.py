@@ -79,19 +79,12 @@ def roberta(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
         for half in ("dev", "test"):
             for seed in range(3):
                 path = source / PREDICTIONS.format(corpus=corpus, half=half, seed=seed)
-                for uid, logits in read_predictions(json.loads(path.read_text(encoding="utf-8"))):
-                    if uid in row_of:
-                        found[row_of[uid], seed] = np.asarray(logits)[[0, 2, 1]]  # e, c, n
+                for line in path.read_text(encoding="utf-8").splitlines():
+                    item = json.loads(line)
+                    if item["uid"] in row_of:
+                        logits = np.asarray(item["logits"])[[0, 2, 1]]  # from e, c, n to e, n, c
+                        found[row_of[item["uid"]], seed] = logits
     return found
-
-
-def read_predictions(found: Any) -> list[tuple[str, Any]]:
-    """Return uids and logits of a file of predictions: a mapping, or a list of records."""
-    if isinstance(found, dict):
-        return [
-            (uid, one["logits"] if isinstance(one, dict) else one) for uid, one in found.items()
-        ]
-    return [(one["uid"], one["logits"]) for one in found]
 
 
 SCRIPTS = {"deberta": deberta, "minilm": minilm, "roberta": roberta}

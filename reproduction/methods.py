@@ -78,6 +78,17 @@ def conformal(split: Split, alpha: float, score: str) -> Answer:
     return Answer(calibrated.predict_set(pair[1], alpha))
 
 
+def posterior_scaled(split: Split, alpha: float) -> Answer:
+    """Conformal KL balls, larger where the posterior of `DirichletCrowd` is wider; ours.
+
+    The crowd is fitted on predictions and votes of the training items. Promises and needs what
+    `conformal` does.
+    """
+    crowd = cs.DirichletCrowd().fit(split.train, split.votes_train)
+    calibrated = crowd.conformalize(split.calibration, split.votes_calibration, "kl", in_hand=(0,))
+    return Answer(calibrated.predict_set(split.test, alpha))
+
+
 def credal_regions(split: Split, alpha: float, delta: float = 0.05) -> Answer:
     """Conformalized credal regions (Caprio, Stutz, Li and Doucet, 2025, arXiv 2411.04852).
 
@@ -197,6 +208,7 @@ METHODS: dict[str, Method] = {
         score: partial(conformal, score=score)
         for score in ("tv", "ws", "kl", "inner", "hellinger", "brier", "so", "density")
     },
+    "kl-posterior": posterior_scaled,
     "credal-regions": credal_regions,
     "monte-carlo": monte_carlo,
     "decalibration": decalibration,

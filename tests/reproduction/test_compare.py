@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import zipfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,11 @@ from scipy.special import log_softmax
 
 pytest.importorskip("pyarrow", reason="results are kept as Parquet, extra 'reproduce'")
 
-from reproduction import compare, fetch
+from reproduction import compare, features, fetch
 from reproduction.__main__ import main
 from reproduction.methods import METHODS, Split, biased_predictions, describe
 
-from credalset.datasets import load_cifar10h, make_synthetic
+from credalset.datasets import ChaosNLI, load_cifar10h, make_synthetic
 from credalset.exceptions import FileFormatError
 
 needs_data = pytest.mark.skipif(
@@ -129,6 +131,23 @@ def test_published_files_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     problems = fetch.fetch(tmp_path, told.append, files[:2])
     assert "differs from what was published" in problems[0]
     assert told[-2:] == ["a.txt: other content", "b.npy: there"]
+
+
+def test_published_logits_are_joined_by_uid_and_reordered(tmp_path: Path) -> None:
+    """Files of Baan et al. hold one record per line, with logits of e, c, n."""
+    pairs = ChaosNLI(None, np.ones((3, 3)), np.array(["snli"] * 3), np.array(list("abc")), (), ())
+    for place, (corpus, half) in enumerate(product(("SNLI", "MNLI"), ("dev", "test"))):
+        for seed in range(3):
+            uid = ("b", "x", "a", "y")[place]
+            record = {"index": 0, "uid": uid, "logits": [seed, 10 + place, 20], "pred": 0}
+            other = {"uid": f"z{place}", "logits": [0, 0, 0]}
+            lines = [json.dumps(record), json.dumps(other)]
+            name = features.PREDICTIONS.format(corpus=corpus, half=half, seed=seed)
+            (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = features.roberta(pairs, tmp_path)
+    assert found[0].tolist() == [[seed, 20, 12] for seed in range(3)]
+    assert found[1].tolist() == [[seed, 20, 10] for seed in range(3)]
+    assert np.isnan(found[2]).all()
 
 
 @pytest.mark.data

@@ -20,7 +20,7 @@ from credalset.exceptions import FileFormatError
 pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are written as Parquet, extra 'reproduce'")
 
-from reproduction import runner, synthetic
+from reproduction import learner, runner, synthetic
 from reproduction.__main__ import main
 from reproduction.batch import MEASURED, Batch, Outcome, Row
 from reproduction.measure import ALL_FIRST_ORDER
@@ -47,7 +47,7 @@ SCRIPT = """
 import json, sys
 from credalset import predictors
 from credalset.datasets import make_synthetic
-from reproduction import runner, synthetic
+from reproduction import learner, runner, synthetic
 from reproduction.store import Store
 folder, jobs, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 runner.run_all(synthetic.batches(settings, 1), Store(folder), None, jobs=jobs)
@@ -176,6 +176,23 @@ def test_stacks_are_as_networks_alone(learner: str) -> None:
     start = kind(random_state=0, epochs=1, learning_rate=1e-12).fit(data[0].X, labels[0])
     moved = np.abs(start.predict_proba(data[0].X) - together[0].predict_proba(data[0].X))
     assert moved.max() > 0.01, "training did something"
+
+
+def test_ways_to_train_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default and softplus, whose density is zero at every share of zero."""
+    names = ("and biases", "softplus")
+    kept = [trial for trial in learner.TRIALS if trial.name.startswith(names)]
+    monkeypatch.setattr(learner, "TRIALS", kept)
+    command = ["learner", "--seeds", "1", "--epochs", "8", "--out", str(tmp_path)]
+    assert main(command) == 0
+    head, rule, default, *others = (tmp_path / "learner.md").read_text("utf-8").splitlines()
+    assert "| m = 100: volume |" in head
+    assert default.endswith("| 0 | 0 |"), "neither dead outputs nor infinite thresholds"
+    assert others[0].endswith("| 1.000 | 1.000 | 0 | 1 |")
+    assert float(others[1].split("|")[6]) < 1.0, "smoothed labels in the score mend softplus"
+    assert "learner.md" in capsys.readouterr().out
 
 
 # --- stopping, going on, and several processes ---

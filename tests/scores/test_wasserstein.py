@@ -238,18 +238,27 @@ def assert_honest(value: np.ndarray, error: np.ndarray, truth: np.ndarray) -> No
 
 
 @pytest.mark.parametrize("k", [4, 5])
-def test_volumes_of_small_and_sharp_balls_are_those_of_their_corners(k: int) -> None:
-    """Qhull computes the volume of the convex hull of the corners, which are tested above."""
+@pytest.mark.parametrize("steepest", [1.0, 1000.0])
+def test_volumes_of_small_and_sharp_balls_are_those_of_their_corners(
+    k: int, steepest: float
+) -> None:
+    """Qhull computes the volume of the convex hull of the corners, which are tested above.
+
+    One gap may be a thousand times as wide as the others.
+    """
     rng = np.random.default_rng(k)
     sharp = np.concatenate([rng.dirichlet(np.full(k, c), 15) for c in (0.02, 0.1, 1.0)])
-    radius = rng.permutation(np.geomspace(3e-3, 0.5 * (k - 1), len(sharp)))
-    sets = WassersteinBall(sharp, radius, tuple(gaps_of(k, equal=False)))
+    gaps = gaps_of(k, equal=False) * np.r_[np.ones(k - 2), steepest]
+    radius = rng.permutation(np.geomspace(1e-3, 0.5, len(sharp))) * gaps.sum()
+    sets = WassersteinBall(sharp, radius, tuple(gaps))
     value, error, method = sets.log_volume(np.random.default_rng(0), 256)
     assert method == "estimate"
     truth = []
     for row in range(len(sharp)):
         sums = np.cumsum(sets.vertices(row), axis=1)[:, :-1]
-        truth.append(np.log(ConvexHull(sums).volume * math.factorial(k - 1)))
+        sides = np.ptp(sums, axis=0)
+        hull = ConvexHull(sums / sides).volume * sides.prod()
+        truth.append(np.log(hull * math.factorial(k - 1)))
     assert_honest(value, error, np.array(truth))
 
 

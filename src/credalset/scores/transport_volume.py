@@ -76,7 +76,7 @@ class _Chain(NamedTuple):
     def of(sums: FloatArray, gaps: FloatArray, tilt: FloatArray) -> _Chain:
         """Integrate from the right to the left."""
         n, free = sums.shape
-        edges = _edges(sums, float(gaps.min()), tilt)
+        edges = _edges(sums, gaps, tilt)
         middle = 0.5 * (edges[:, 1:] + edges[:, :-1])
         width = np.diff(edges, axis=1)
         height = np.zeros((free, n, middle.shape[1]))
@@ -118,13 +118,17 @@ class _Chain(NamedTuple):
         return logs, cost
 
 
-def _edges(sums: FloatArray, gap: float, tilt: FloatArray) -> FloatArray:
-    """Return cells that are fine around each cumulative sum, on the scale of the tilt."""
+def _edges(sums: FloatArray, gaps: FloatArray, tilt: FloatArray) -> FloatArray:
+    """Return cells that are fine around each cumulative sum, on the scale of its gap and the tilt.
+
+    A wide gap makes the density fall steeply, even where the others are far from steep.
+    """
     n, free = sums.shape
     per_side = int(np.clip(MOST_CELLS // (2 * free), 6, 3 * free + 12))
-    reach = np.geomspace(0.05, 40.0, per_side) / (gap * np.maximum(tilt, 1.0)[:, None])
-    offsets = np.concatenate([-reach, np.zeros((n, 1)), reach], axis=1)
-    around = (sums[:, :, None] + offsets[:, None]).reshape(n, -1)
+    fall = np.maximum(tilt[:, None] * gaps, gaps)
+    reach = np.geomspace(0.05, 40.0, per_side) / fall[:, :, None]
+    offsets = np.concatenate([-reach, np.zeros((n, free, 1)), reach], axis=2)
+    around = (sums[:, :, None] + offsets).reshape(n, -1)
     even = np.broadcast_to(np.linspace(0.0, 1.0, EVEN_CELLS + 1), (n, EVEN_CELLS + 1))
     return np.sort(np.concatenate([np.clip(around, 0.0, 1.0), even], axis=1), axis=1)
 

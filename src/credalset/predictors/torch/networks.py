@@ -220,12 +220,17 @@ class SecondOrderNetwork(PaperNetwork):
             nn.init.ones_(module[-1].bias)  # type: ignore[arg-type]
         return module
 
-    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+    def _excess(self, outputs: Tensor) -> Tensor:
+        """Return θ − 1 in training, zero below z = 0 but maybe with a gradient that raises it."""
         excess = torch.relu(outputs)
         if self.recovers and outputs.requires_grad:
             below = outputs.clamp(max=0.0)
             below.register_hook(lambda gradient: gradient.clamp(max=0.0))  # type: ignore[no-untyped-call]
             excess = excess + (below - below.detach())
+        return excess
+
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        excess = self._excess(outputs)
         log_density = dirichlet_log_density(1.0 + excess, target.clamp(self.label_clip, 1.0).log())
         penalty = 0.5 * self.output_l2 * excess.square().sum(dim=(-2, -1))
         return penalty - log_density.mean(dim=-1)

@@ -31,6 +31,8 @@ DPI = 110
 #: the scores of the paper, in its order
 TITLES = {"tv": "TV", "kl": "KL", "ws": "WS", "inner": "Inner", "so": "SO"}
 PARTS = ("first-order", "second-order")
+CORNERS = ("e", "n", "c")  # entailment, neutral and contradiction
+CAPTION = 8.0  # points
 #: the paper's colours and marks: green sets, orange squares, red squares for votes
 PAPER: Mapping[str, Any] = {
     "GREEN": "#39AC73",
@@ -97,6 +99,7 @@ def credal_sets(results: Results) -> Any:
             TotalVariation().region(center, radius),
             prediction=radius == 0.0,
             title=title,
+            classes=("$y_1$", "$y_2$", "$y_3$"),
             legend=False,
             ax=ax,
         )
@@ -106,12 +109,12 @@ def credal_sets(results: Results) -> Any:
 def intro_pairs(results: Results) -> Any:
     """Two pairs of sentences beside each other, their votes and their sets."""
     rows = pick(_of_pairs(results, INTRO_PAIRS), score="kl")
-    figure, axes = _panels(1, 4, 9.0, 1.9, ratios=[2.0, 1.3, 2.0, 1.3])
+    figure, axes = _panels(1, 4, 9.0, 2.1, ratios=[2.0, 1.3, 2.0, 1.3])
     sets = _sets(rows)
     for i, row in enumerate(rows):
         _write_pair(axes[2 * i], results.pairs, row, width=34)
         _triangle(axes[2 * i + 1], sets[i], np.array(row["label"]), "")
-    figure.supxlabel(f"KL, {_legend(rows)}", fontsize=6.5)
+    figure.supxlabel(_legend("KL, ", rows), fontsize=CAPTION)
     return figure
 
 
@@ -130,7 +133,7 @@ def three_pairs(results: Results) -> Any:
             _triangle(lines[i, column], sets[i], np.array(row["label"]), below)
             if column == 1:
                 _write_pair(lines[i, 0], results.pairs, row, width=46)
-    figure.supxlabel(f"{_legend(rows)}; efficiency (the paper's)", fontsize=6.5)
+    figure.supxlabel(_legend("efficiency (the paper's); ", rows), fontsize=CAPTION)
     return figure
 
 
@@ -147,10 +150,10 @@ def _nli(rows: Sequence[Row]) -> list[Row]:
     return [row for row in own if features_of(row) == features]
 
 
-def _legend(rows: Sequence[Row]) -> str:
-    marks = "credal set (green), votes of 100 people (orange), prediction (black or contours)"
-    corners = "corners: entailment (left), neutral (right), contradiction (top)"
-    return f"{_level(rows)}; {marks}; {corners}"
+def _legend(start: str, rows: Sequence[Row]) -> str:
+    marks = "green: credal set; orange: votes of 100 people; black dot or contours: prediction"
+    corners = "corners: e entailment, n neutral, c contradiction"
+    return f"{start}{_level(rows)}; {corners}\n{marks}"
 
 
 def _write_pair(ax: Any, pairs: ChaosNLI | None, row: Row, width: int) -> None:
@@ -172,7 +175,8 @@ def _triangle(ax: Any, one: CredalSet, truth: Any, below: str) -> None:
     """One set with its marks, second-order predictions with their contours."""
     from credalset.plotting import dirichlet_contours
 
-    ternary(one, truth=truth, prediction=one.score.order == "first", legend=False, ax=ax)
+    is_first = one.score.order == "first"
+    ternary(one, truth=truth, prediction=is_first, classes=CORNERS, legend=False, ax=ax)
     if one.score.order == "second":
         dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
     ax.text(0.5, -0.06, below, transform=ax.transAxes, ha="center", va="top", fontsize=8)
@@ -248,6 +252,8 @@ def _by_classes(results: Results, scores: Sequence[str]) -> Any:
             )
             ax.set(xlabel="classes K", ylabel=f"{TITLES[score]}: {title}")
             ax.yaxis.label.set_size(8)
+    for place in (0, 1):
+        _share_y(axes[:, place])
     return figure
 
 
@@ -272,6 +278,8 @@ def three_classes(results: Results) -> Any:
             violins(own, x="score", y=column, hue="alpha", legend=is_first, ax=ax)
             ax.set(xlabel="", ylabel=f"m = {n_votes}: {title}")
             ax.yaxis.label.set_size(8)
+    for column in axes.reshape(len(votes), -1).T:
+        _share_y(column)
     return figure
 
 
@@ -305,6 +313,13 @@ def cifar10h_maps(results: Results) -> Any:
 
 
 # --- shared ---
+
+
+def _share_y(axes: Sequence[Any]) -> None:
+    """Give panels below each other one scale, so that they can be compared."""
+    ends = np.array([ax.get_ylim() for ax in axes])
+    for ax in axes:
+        ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
 def _titled(rows: Sequence[Row]) -> list[Row]:

@@ -187,7 +187,7 @@ def test_ways_to_train_are_compared(
     monkeypatch.setattr(learner, "TRIALS", kept)
     command = ["learner", "--seeds", "1", "--epochs", "8", "--out", str(tmp_path)]
     assert main(command) == 0
-    head, rule, default, *others = (tmp_path / "learner.md").read_text("utf-8").splitlines()
+    head, _, default, *others = (tmp_path / "learner.md").read_text("utf-8").splitlines()
     assert "| m = 100: volume |" in head
     assert default.endswith("| 0 | 0 |"), "neither dead outputs nor infinite thresholds"
     assert others[0].endswith("| 1.000 | 1.000 | 0 | 1 |")

@@ -366,7 +366,7 @@ def test_an_empty_pipe_end_is_fine(files: Path) -> None:
 
 
 def test_a_folder_that_another_process_writes(files: Path, run: Run) -> None:
-    """Item 1: two jobs in one folder both ended with exit code 0, and mixed their parts."""
+    """Two jobs in one folder both ended with exit code 0, and mixed their parts."""
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     run("import", "test.csv", "--kind", "table", "-o", "test.parquet")
     Path("sets").mkdir()
@@ -378,7 +378,7 @@ def test_a_folder_that_another_process_writes(files: Path, run: Run) -> None:
 
 
 def test_an_error_while_input_comes_in_ends_in_a_sentence(files: Path, run: Run) -> None:
-    """Item 7: exit code 134, as Python aborts if a thread of Arrow reads while it shuts down."""
+    """Exit code 134, as Python aborts if a thread of Arrow reads while it shuts down."""
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     command = [sys.executable, "-m", "credalset", "predict", "made", "-", "-o", "sets.csv"]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -257,7 +257,7 @@ def test_predictions_and_votes_in_two_unicode_forms(
 def test_a_class_that_the_calibration_does_not_know(
     mass: float, name: str, files: Path, run: Run
 ) -> None:
-    """Item 5: a class with up to 2 % of the mass was left out, and the others scaled up."""
+    """A class with up to 2 % of the mass was left out, and the others scaled up."""
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--columns", ",".join(CLASSES))
     table = pd.read_csv("test.csv")[["task", *CLASSES, "topic"]]
     other = mass * np.random.default_rng(0).random(len(table))
@@ -290,7 +290,7 @@ def test_rounded_predictions_are_no_unknown_class(files: Path, run: Run) -> None
 
 
 def test_items_that_calibrated_are_said(files: Path, run: Run) -> None:
-    """Item 4: `predict` and `plan` said nothing about items that had calibrated the sets."""
+    """`predict` and `plan` said nothing about items that had calibrated the sets."""
     table = ["--columns", ",".join(CLASSES)]
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *table)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "crowd", "--lead", "1", *table)
@@ -310,7 +310,7 @@ def test_items_that_calibrated_are_said(files: Path, run: Run) -> None:
 
 
 def test_predictions_for_items_that_trained_do_not_calibrate(files: Path, run: Run) -> None:
-    """Item 4: nobody was told that predictions of `fit` were for items that trained it."""
+    """Nobody was told that predictions of `fit` were for items that trained it."""
     run("fit", "features.csv", "votes.csv", "-o", "model")
     trained = set(cs.load("model").items_)
     columns = pd.concat([pd.read_csv("features.csv"), pd.read_csv("new-features.csv")])

@@ -533,7 +533,7 @@ def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: An
 
 @pytest.mark.parametrize("name", ["test.csv", "test.parquet"])
 def test_threads_change_nothing(name: str, files: Path, run: Run) -> None:
-    """Item 12: all cores by default, and the same bytes as with one."""
+    """All cores by default, and the same bytes as with one."""
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--columns", "no,perhaps,yes")
     run("import", "test.csv", "--kind", "table", "-o", "test.parquet")
     found = []

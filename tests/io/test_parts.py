@@ -141,7 +141,7 @@ def test_an_interrupted_job_goes_on(
 def test_parts_are_known_by_their_checksum(
     damage: str, source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Item 3: an empty part counted as finished."""
+    """An empty part counted as finished."""
     for out in (interrupted(source, tmp_path / "half", scorer), tmp_path / "whole"):
         if out.name == "whole":
             score_parquet(source, out, scorer)
@@ -160,7 +160,7 @@ def test_parts_are_known_by_their_checksum(
 def test_a_part_that_goes_during_the_run_is_noticed(
     source: Path, scorer: Scorer, tmp_path: Path
 ) -> None:
-    """Item 3: a part deleted during the run was reported as written."""
+    """A part deleted during the run was reported as written."""
 
     def thief(parts: Iterable[Part], _: object) -> Iterator[Part]:
         for part in parts:
@@ -176,7 +176,7 @@ def test_a_part_that_goes_during_the_run_is_noticed(
 def test_new_rows_are_computed_again(
     source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Item 3: predictions of the same size, or columns that trade names, are other rows."""
+    """Predictions of the same size, or columns that trade names, are other rows."""
     mine = tmp_path / "source"
     shutil.copytree(source, mine)
     out = interrupted(mine, tmp_path / "out", scorer)
@@ -328,7 +328,7 @@ def at_part(n: int, what: Any) -> Any:
 def test_a_folder_is_written_by_one_job(
     source: Path, model: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Item 1: two jobs mixed their parts; the second of two resumed runs ended the first."""
+    """Two jobs mixed their parts; the second of two resumed runs ended the first."""
     out = tmp_path / "out"
 
     def others() -> None:
@@ -345,7 +345,7 @@ def test_a_folder_is_written_by_one_job(
 def test_what_another_process_writes_now_stays(
     source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Item 1: a run removed files under way of a worker that outlived the run before."""
+    """A run removed files under way of a worker that outlived the run before."""
     out = interrupted(source, tmp_path / "out", scorer)
     with _files.staged(out / "part-000009-another.parquet") as under_way:
         assert score_parquet(source, out, scorer, resume=True).n_kept == 6
@@ -416,7 +416,7 @@ def test_workers_write_the_same_bytes_even_if_one_is_killed(
 
 
 def test_strangers_cannot_connect(client: Any) -> None:
-    """Item 7: TLS made for the run, the loopback interface only, no pages."""
+    """TLS made for the run, the loopback interface only, no pages."""
     import distributed
     import psutil
 
@@ -485,7 +485,7 @@ class FailingClient:
 def test_failures_of_clusters_end_in_one_error(
     source: Path, scorer: Scorer, tmp_path: Path
 ) -> None:
-    """Item 12: scheduler gone, workers out of memory, no workers;
+    """Scheduler gone, workers out of memory, no workers;
     what is finished can be resumed.
     """
     distributed = pytest.importorskip("distributed")
@@ -503,6 +503,36 @@ def test_failures_of_clusters_end_in_one_error(
             score_parquet(
                 source, tmp_path / "out", scorer, client=FailingClient(error), resume=True
             )
+
+
+def test_workers_that_do_not_come_back(
+    source: Path,
+    scorer: Scorer,
+    serial: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without any worker, the client waited forever."""
+    pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
+    monkeypatch.setattr(own_dask, "PATIENCE", 20.0)  # to start
+    monkeypatch.setattr(own_dask, "ASK_EVERY", 0.1)
+    monkeypatch.setattr(own_dask, "TASKS_AT_ONCE", 2)
+
+    def lose_all(parts: Iterable[Part], missing: Sequence[Part]) -> Iterator[Part]:
+        for i, part in enumerate(parts):
+            if i == 0:
+                monkeypatch.setattr(own_dask, "PATIENCE", 0.5)
+                client.cluster.scale(0)
+            yield part
+
+    with (
+        local_cluster(1) as client,
+        pytest.raises(ClusterError, match=r"no worker.*resume"),
+    ):
+        score_parquet(source, tmp_path / "out", scorer, client=client, _report=lose_all)
+    score_parquet(source, tmp_path / "out", scorer, resume=True)
+    assert contents(tmp_path / "out") == serial
 
 
 def test_no_scheduler_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:

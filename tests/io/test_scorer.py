@@ -69,7 +69,7 @@ def test_the_schema_is_known_in_advance_and_batches_do_not_matter(
 
 @pytest.mark.parametrize("name", ["kl", "tv", "ws", "brier"])
 def test_batches_of_any_size_and_threads_give_the_same_bits(name: str) -> None:
-    """Items 6 and 12: 54 of 349 single rows differed from the batch in their last bits."""
+    """54 of 349 single rows differed from the batch in their last bits."""
     rng = np.random.default_rng(0)
     predictions = rng.dirichlet(np.ones(10), 349)
     counts = np.array([rng.multinomial(20, row) for row in predictions[:99]])

@@ -125,7 +125,7 @@ def test_the_same_table_in_every_format(name: str, tmp_path: Path) -> None:
     "name", ["a.csv", "utf16.csv", "a.csv.bz2", "semicolons.csv", "a.jsonl", "pretty.json"]
 )
 def test_the_same_file_as_votes(name: str, tmp_path: Path) -> None:
-    """Item 1: "1.1" and "1.10", worker ids and labels are texts; NA is a name."""
+    """Worker ids and labels are texts, also "1.1" and "1.10"; NA is a name."""
     votes = [("1.1", "07", "1.0"), ("1.10", "7", "1"), ("1.10", "NA", "NA")]
     rows = [dict(zip(("task", "worker", "label"), row, strict=True)) for row in votes]
     text = "task,worker,label\n" + "".join(f"{','.join(row)}\n" for row in votes)
@@ -216,7 +216,7 @@ def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, capfdbinary:
 def test_no_thread_of_arrow_reads_a_file_by_python_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 7: if one does while the program ends, Python aborts the process: exit code 134."""
+    """If one does while the program ends, Python aborts the process: exit code 134."""
     monkeypatch.setattr("credalset.io.tables.BLOCK", 1 << 12)
     rows = "".join(f"naïve {i},0.5,0.5\n" for i in range(20_000))
     for name, start in (("a.csv", ""), ("bom.csv", "\ufeff")):
@@ -240,7 +240,7 @@ def test_no_thread_of_arrow_reads_a_file_by_python_code(
 
 
 def test_a_folder_of_several_formats_is_read_whole(tmp_path: Path) -> None:
-    """Item 2: a folder with .csv and .parquet lost half of its rows without a word."""
+    """A folder with .csv and .parquet lost half of its rows without a word."""
     for name in ("a.csv", "a.parquet", "a.jsonl.bz2"):
         (tmp_path / name).write_bytes(FILES[name])
     (tmp_path / "columns-in-another-order.csv").write_text("no,task,yes\n0.5,x,0.5\n")
@@ -274,7 +274,7 @@ def test_archives(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_first_and_decimals_later(tmp_path: Path) -> None:
-    """Item 13: the first megabyte does not decide."""
+    """The first megabyte does not decide."""
     with (tmp_path / "a.csv").open("w") as stream:
         stream.write("task,yes,no\n")
         stream.writelines(f"t{i},1,0\n" for i in range(300_000))
@@ -285,7 +285,7 @@ def test_whole_numbers_first_and_decimals_later(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_columns(tmp_path: Path) -> None:
-    """Item 13: 24 s, as names were looked up one by one."""
+    """24 s, as names were looked up one by one."""
     names = [f"class {k}" for k in range(10_000)]
     row = ",".join(["t", *["0.0001"] * 10_000])
     (tmp_path / "a.csv").write_text(",".join(["task", *names]) + "\n" + f"{row}\n" * 5)
@@ -453,7 +453,7 @@ def written(path: Path, table: Any) -> bytes:
 def test_every_text_is_read_as_it_was_written(
     name: str, tmp_path: Path, rows: list[tuple[str, str]]
 ) -> None:
-    """Item 2: `import` put apostrophes before 37 of 2 000 base64 ids, and these were lost."""
+    """`import` put apostrophes before 37 of 2 000 base64 ids, and these were lost."""
     normal = [tuple(unicodedata.normalize("NFC", text) for text in row) for row in rows]
     columns = [list(column) for column in zip(*normal, strict=True)]
     table = pa.table({"task": columns[0], "label": columns[1], "more": ["x"] * len(rows)})
@@ -489,7 +489,7 @@ NFC = unicodedata.normalize("NFC", NFD)
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.parquet", "words.parquet"])
 def test_two_spellings_of_one_id_are_one_item(name: str, tmp_path: Path) -> None:
-    """Item 5: an id and a class, as one system and another write them."""
+    """An id and a class, as one system and another write them."""
     columns = {"task": [NFD, NFC, "a"], "label": [NFC, NFD, "b"]}
     table = pa.table(columns)
     if name == "a.json":
@@ -541,7 +541,7 @@ def test_texts_in_lists_and_objects_are_normalised(tmp_path: Path) -> None:
 def test_a_field_that_appears_late_is_not_lost(
     late: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 3: a field that first appeared after 16 384 records vanished without a word."""
+    """A field that first appeared after 16 384 records vanished without a word."""
     monkeypatch.setattr("credalset.io.tables.RECORDS", 4)
     lines = ['{"task": "a", "x": 1}'] * 9 + [f'{{"task": "z", "x": 1, "late": {late}}}']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
@@ -566,7 +566,7 @@ def test_a_text_that_becomes_a_list_gets_a_sentence(
 
 
 def test_workers_that_are_named_late_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Item 3: without the field, both votes of a worker on an item counted."""
+    """Without the field, both votes of a worker on an item counted."""
     monkeypatch.setattr("credalset.io.tables.RECORDS", 4)
     rows = [{"task": f"t{i}", "label": "ab"[i % 2]} for i in range(6)]
     rows += [{"task": "t0", "label": label, "worker": "w"} for label in "ab"]

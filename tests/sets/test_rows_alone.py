@@ -33,7 +33,7 @@ def make_sets(name: str, k: int) -> CredalSet:
 @pytest.mark.parametrize("k", [2, 3, 8, 11])
 @pytest.mark.parametrize("name", SCORES)
 def test_answers_do_not_depend_on_the_batch(name: str, k: int) -> None:
-    """Item 6: NumPy adds the entries of one column in another order than those of many."""
+    """NumPy adds the entries of one column in another order than those of many."""
     sets = make_sets(name, k)
     together = columns(sets, ASK)
     for size in (1, 2, 5):
@@ -41,3 +41,15 @@ def test_answers_do_not_depend_on_the_batch(name: str, k: int) -> None:
         for column, values in together.items():
             found = np.concatenate([part[column] for part in parts])
             assert np.array_equal(found, values, equal_nan=values.dtype.kind == "f"), column
+
+
+@pytest.mark.parametrize("name", ["so", "density"])
+def test_bounds_converge_row_by_row(name: str) -> None:
+    """All rows of a batch took as many steps as the slowest."""
+    rng = np.random.default_rng(10)
+    concentration = 1.0 + 20.0 * rng.dirichlet(np.full(10, 0.6), 60)
+    score = get_score(name)
+    scores = score(concentration, rng.dirichlet(np.ones(10), 60))
+    sets = score.region(concentration, scores * rng.choice([0.1, 0.5, 1.0, 3.0], 60))
+    alone = np.concatenate([sets[row : row + 1].lower() for row in range(60)])
+    assert np.array_equal(alone, sets.lower(), equal_nan=True)

@@ -140,7 +140,7 @@ def test_names_that_lead_nowhere(name: str, options: dict[str, str]) -> None:
         Annotations.read(FILES / name, **options)
 
 
-# --- names are texts (issue 25, item 1) ---
+# --- names are texts ---
 
 TEXTS = [
     "1.1",

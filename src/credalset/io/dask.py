@@ -18,6 +18,7 @@ import json
 import signal
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -49,6 +50,8 @@ TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
 RETRIES = 3
 JOB_DIGITS = 12  # of a job's checksum, in the names of its parts
 PATIENCE = 60.0  # seconds that a scheduler may take to answer and to have a worker
+POLL = 0.02  # seconds between two looks for finished parts
+ASK_EVERY = 5.0  # seconds without a finished part after which workers are counted
 #: the process that removes the semaphores of a program that ends at once would report them
 LEFT_BEHIND = "ignore:resource_tracker:UserWarning"
 #: Dask has its workers give memory back after every array, which costs them a quarter of their
@@ -389,13 +392,32 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
 
     with _explained():
         client.wait_for_workers(1, timeout=PATIENCE)
-        running: Any = distributed.as_completed([])  # type: ignore[no-untyped-call]
+        running: Any = distributed.as_completed([], with_results=True)  # type: ignore[no-untyped-call]
         for part in parts:
             running.add(client.submit(_score_remotely, part, scorer, pure=False, retries=RETRIES))
             if running.count() >= TASKS_AT_ONCE:
-                yield next(running).result()
-        for future in running:
-            yield future.result()
+                yield _next_finished(client, running)
+        while running.count():
+            yield _next_finished(client, running)
+
+
+def _next_finished(client: Any, running: Any) -> Part:
+    """Wait for a part and return it, as long as there are workers or some come in time.
+
+    Dask waits forever if the last worker dies. It does not start a worker again that dies while it
+    starts, as when memory is short.
+    """
+    asked = time.monotonic()
+    while not running.has_ready():
+        time.sleep(POLL)
+        if time.monotonic() - asked > ASK_EVERY:
+            client.wait_for_workers(1, timeout=PATIENCE)
+            asked = time.monotonic()
+    _, part = next(running)
+    if isinstance(part, BaseException):  # the scheduler has forgotten it
+        raise part
+    finished: Part = part
+    return finished
 
 
 @contextmanager

@@ -155,8 +155,11 @@ def said_of_used(use: str, number: int, first: str) -> str:
 class Scorer:
     """Predict credal sets for Arrow record batches, and return their properties as record batches.
 
-    Call the scorer with a batch of predictions (or features). The results for a row do not depend
-    on how rows are divided into batches. A scorer can be pickled and sent to other processes; if
+    Call the scorer with a batch of predictions (or features). The results for predictions do not
+    depend on how rows are divided into batches, with one exception: estimated volumes (``volume``),
+    whose random directions are drawn for a batch. What a classifier predicts for features, and a
+    crowd from votes in hand, comes from products of matrices, of which the last digits may depend
+    on the number of rows. A scorer can be pickled and sent to other processes; if
     ``model`` is a path, only the path is sent, and each process loads the model once.
 
     Rows of items that calibrated or trained the model are counted in a warning. Results of a

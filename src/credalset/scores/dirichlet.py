@@ -242,6 +242,7 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
 
     F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, about (a/2b) s² for small and a s +
     b log b for large s. The start combines both; about two Householder steps of order four follow.
+    What has converged is left alone, so that an item's answer does not depend on its batch.
     """
     with np.errstate(all="ignore"):
         a, b = np.where(a > TINIEST, a, 1.0), np.where(a > TINIEST, b, 0.0)
@@ -251,6 +252,7 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
         s = np.maximum(root, limit + 3.0 * root / np.sqrt(9.0 + ratio * ratio))
         fixed = (b <= TINIEST) | (limit > 750.0) | (radius <= 0)  # exp(−s) underflows
         s = np.where(fixed, limit, s)
+        done = fixed
         for _ in range(12):
             loss = -np.expm1(-s)
             moved = a * loss
@@ -259,9 +261,10 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
             first = value / moved * rest
             second = 0.5 * (b / rest) * ((1.0 - loss) / loss * first)
             third = second * (first / rest) * (1.0 + a * (1.0 - loss)) / 3.0
-            step = np.where(fixed, 0.0, first * (1.0 - second) / (1.0 - 2.0 * second - third))
+            step = np.where(done, 0.0, first * (1.0 - second) / (1.0 - 2.0 * second - third))
             s = s - np.where(np.isfinite(step), step, 0.0)
-            if (np.abs(step) <= 1e-4 * s).all():
+            done = done | ~(np.abs(step) > 1e-4 * s)
+            if done.all():
                 break
     return np.maximum(s, 0.0)
 

@@ -228,8 +228,15 @@ def test_policies_are_compared_with_equal_numbers(crowd):
 
     from credalset.plotting import voting
 
-    decided, _ = voting(rows)
-    np.testing.assert_allclose(decided.lines[0].get_ydata(), [row["decided"] for row in rows[:3]])
+    accepted, width = voting(rows)
+    assert accepted.get_ylabel() == "accepted share"
+    np.testing.assert_allclose(accepted.lines[0].get_ydata(), [row["accepted"] for row in rows[:3]])
+    np.testing.assert_allclose(width.lines[1].get_ydata(), [rows[3]["width"]])
+    both = [{**rows[3], "policy": name} for name in ("lead 1", "lead 2")]
+    assert [line.get_label() for line in voting([*rows[:3], *both])[0].lines[1:]] == [
+        "lead 1",
+        "lead 2",
+    ]
     plt.close("all")
 
 

@@ -25,7 +25,8 @@ class RangeStrip:
     Attributes
     ----------
     order : ndarray of shape (N,)
-        Rows of the items, by increasing lower bound; empty sets come first.
+        Rows of the items, by increasing lower bound to three decimals, then by the prediction;
+        empty sets come first.
     label : ndarray of shape (N,)
         Column of the label of each item, in the order of the items, as all that follows.
     lower, upper : ndarray of shape (N,)
@@ -61,7 +62,9 @@ class RangeStrip:
             voted = labels.has_votes
             share[voted] = labels.distributions[voted, chosen[voted]]
             covered[voted] = sets[voted].contains(labels.distributions[voted])
-        order = np.lexsort((center[rows, chosen], np.nan_to_num(lower, nan=-1.0)))
+        # Lower bounds that nobody could tell apart are ties, which predictions break.
+        bound = np.round(np.nan_to_num(lower, nan=-1.0), 3)
+        order = np.lexsort((center[rows, chosen], bound))
         return cls(order, chosen, lower, upper, center[rows, chosen], share, covered)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.plotting import style
@@ -336,18 +337,28 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-PANELS = {"decided": "Decided share", "width": "Mean width"}
+PANELS = {"accepted": "accepted share", "decided": "decided share", "width": "mean width"}
+ONE_NUMBER = "same number for all"
 
 
-def voting(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw the share of decided items and the mean width against the mean number of votes.
+def voting(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    legend: bool = True,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Draw what votes buy: results against the mean number of votes per item.
 
-    The plot compares a voting policy with equal numbers of votes for all items.
+    The plot compares voting policies with equal numbers of votes for all items. The first axes show
+    the share of items whose label is accepted, or the share of decided items if there is no error
+    to certify; the second axes show the mean width.
 
     Parameters
     ----------
     rows : sequence of dict
         The rows that `credalset.VotingPolicy.compare` returns.
+    legend : bool
+        Whether to add a legend above the first plot.
     axes : sequence of two Axes, optional
         Axes to draw on. By default a new figure is created.
 
@@ -362,26 +373,34 @@ def voting(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axes] | None = None
     >>> rows = [{"policy": "2 votes", "votes": 2.0, "width": 0.5, "decided": 0.7}]
     >>> rows += [{"policy": "policy", "votes": 1.2, "width": 0.4, "decided": 0.8}]
     >>> [ax.get_ylabel() for ax in cs.plotting.voting(rows)]
-    ['Decided share', 'Mean width']
+    ['decided share', 'mean width']
     """
+    is_new = axes is None
     if axes is None:
         import matplotlib.pyplot as plt
 
-        axes = plt.subplots(1, 2, figsize=(DOUBLE, 2.6), layout="constrained")[1]
-    uniform = sorted(
-        (row for row in rows if row["policy"] != "policy"), key=lambda row: row["votes"]
-    )
-    chosen = [row for row in rows if row["policy"] == "policy"]
-    for ax, (measure, label) in zip(axes, PANELS.items(), strict=True):
-        for part, look, name in ((uniform, "o-", "same number for all"), (chosen, "D", "policy")):
-            color = BLUE if part is uniform else GREEN
-            ax.plot(
-                [r["votes"] for r in part],
-                [r[measure] for r in part],
-                look,
-                color=color,
-                label=name,
-            )
-        ax.set(xlabel="Mean votes per item", ylabel=label)
-    axes[0].legend(frameon=False)
+        axes = plt.subplots(1, 2, figsize=(DOUBLE, 2.4), layout="constrained")[1]
+    known = "accepted" if all("accepted" in row for row in rows) else "decided"
+    uniform = [row for row in rows if row["policy"].endswith(("vote", "votes"))]
+    uniform.sort(key=lambda row: row["votes"])
+    chosen = [row for row in rows if row not in uniform]
+    for ax, measure in zip(axes, (known, "width"), strict=True):
+        ax.plot(
+            [row["votes"] for row in uniform],
+            [row[measure] for row in uniform],
+            color=BLUE,
+            marker="o",
+            markersize=4,
+            linewidth=1.2,
+            label=ONE_NUMBER,
+        )
+        for row, colour in zip(chosen, [GREEN, *style.colors(7)[2:]], strict=False):
+            mark = {"marker": "D", "markersize": 5.5, "color": colour, "zorder": 4}
+            ax.plot([row["votes"]], [row[measure]], label=row["policy"], **style.mark(mark))
+        ax.set(xlabel="mean votes per item", ylabel=PANELS[measure])
+        ax.set_ylim(0.0, None if measure == "width" else 1.02)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        style.tidy(ax)
+    if legend:
+        style.add_legend(axes[0], is_new=is_new)
     return list(axes)

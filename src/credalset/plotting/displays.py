@@ -9,20 +9,24 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from credalset._batch import read
-from credalset._display import proportion
+from credalset._display import plural, proportion
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset._validation import as_distributions, as_generator, as_positive_int, as_probability
+from credalset._validation import as_distributions, as_generator, as_positive_int
 from credalset.calibration import Calibration, SplitCalibration
 from credalset.evaluation.slices import Slice
 from credalset.evaluation.views import RangeStrip, Rejection, ShareCalibration
 from credalset.plotting import style
 from credalset.plotting.charts import columns_of
-from credalset.plotting.style import BLACK, BLUE, DOUBLE, GREEN, GREY, ORANGE
+from credalset.plotting.style import BLACK, BLUE, DOUBLE, GREEN, GREY, LIGHT_GREY, ORANGE
 from credalset.sets import CredalSet
 
 MAX_VECTORS = 2_000  # more marks are stored as pixels in vector graphics
 MOST_RIBBONS = 5
+LEAST_SHARE = 0.05  # of a class that nobody voted for, to be drawn
+MARKERS = "osD^v"  # of scores, which often cover the same
 NUMBERS = (0, 1, 2, 3, 5, 10)  # of votes in `votes_coming_in`
+LONGEST_TAIL = 3.0  # end of a histogram, relative to the place that it marks
+FEWEST_KEPT = 20  # items of which an agreement is drawn
 MEASURES = {"width": "width", "epistemic": "epistemic part", "volume": "volume"}
 
 
@@ -93,13 +97,15 @@ def range_strip(
         label="range in the set",
         rasterized=many,
     )
+    # One short line per item: a line through all would show the jumps between neighbours.
+    gap = np.full(len(order), np.nan)
+    ends = np.stack([place - 0.5, place + 0.5, gap], axis=1).ravel()
     ax.plot(
-        place,
-        strip.predicted[order],
+        ends,
+        np.stack([strip.predicted[order], strip.predicted[order], gap], axis=1).ravel(),
         color=BLACK,
-        linewidth=0.8,
+        linewidth=1.0,
         label="prediction",
-        drawstyle="steps-mid",
         rasterized=many,
     )
     size = float(np.clip(900.0 / len(order), 1.2, 4.0))
@@ -133,7 +139,8 @@ def votes_coming_in(
     """Draw the bounds of each class for one item as votes come in.
 
     Votes are taken one by one in random order. Ticks below the plot show them, in the colours of
-    their classes. Of more than five classes, those with the largest shares are drawn.
+    their classes. Drawn are classes with votes or a predicted share of at least 5 %, at most the
+    five with the largest shares; the others are named below the plot.
 
     Parameters
     ----------
@@ -189,15 +196,17 @@ def votes_coming_in(
     ax = style.axes_or_new(ax)
     lower, upper = sets.envelope()
     every = style.class_names(None, sets)
-    # More ribbons than colours of the palette could not be told apart.
-    matter = np.sort(np.argsort(-lower.max(axis=0) - sets.center.max(axis=0))[:MOST_RIBBONS])
+    # Ribbons of classes that nobody and nothing speaks for would lie on top of each other.
+    largest = np.nanmax(sets.center, axis=0)
+    spoken_for = (largest >= LEAST_SHARE) | (hand[-1] > 0)
+    ranked = np.argsort(-largest - spoken_for, kind="stable")
+    matter = np.sort(ranked[: min(MOST_RIBBONS, int(spoken_for.sum()))])
     colours = style.colors(len(matter))
     names = [every[k] for k in matter]
     for k, name, colour in zip(matter.tolist(), names, colours, strict=True):
-        ax.fill_between(
-            shown, lower[:, k], upper[:, k], color=(colour, 0.25), linewidth=0.0, label=name
-        )
-        ax.plot(shown, sets.center[:, k], color=colour, linewidth=1.2)
+        ax.fill_between(shown, lower[:, k], upper[:, k], color=(colour, 0.25), linewidth=0.0)
+        line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 3}
+        ax.plot(shown, sets.center[:, k], label=name, **line)
         seen = np.flatnonzero(order[: shown[-1]] == k) + 1
         ax.plot(
             seen,
@@ -211,7 +220,8 @@ def votes_coming_in(
     below = "votes in hand"
     if len(matter) < len(every):
         rest = np.setdiff1d(np.arange(len(every)), matter)
-        below += f" ({len(rest)} more classes end at most at {upper[-1, rest].max():.2f})"
+        count = f"{len(rest)} more class{'' if len(rest) == 1 else 'es'}"
+        below += f"\n({count}: at most {upper[-1, rest].max():.2f})"
     ax.set(xlim=(0, max(shown[-1], 1)), ylim=(-0.08, 1.02))
     ax.set(xlabel=below, ylabel="share of the class")
     ax.set_xticks(shown)
@@ -333,13 +343,18 @@ def coverage_curve(rows: Any, *, legend: bool = True, ax: Axes | None = None) ->
     largest = level.max()
     dashed: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "linestyle": (0, (4, 2))}
     ax.plot([0, largest], [1, 1 - largest], label="1 − α", **dashed)
-    for name, colour in zip(names, style.colors(len(names)), strict=True):
+    drawn: set[bytes] = set()
+    for place, name in enumerate(names):
         mine = np.flatnonzero(score == name)
         mine = mine[np.argsort(level[mine], kind="stable")]
-        ax.fill_between(level[mine], low[mine], high[mine], color=(colour, 0.15), linewidth=0.0)
-        ax.plot(
-            level[mine], seen[mine], color=colour, marker="o", markersize=4, linewidth=1, label=name
-        )
+        band = np.stack([level[mine], low[mine], high[mine]])
+        # The band depends on the numbers of items alone, so that scores share it.
+        if band.tobytes() not in drawn and np.isfinite(band).any():
+            ax.fill_between(*band, color=LIGHT_GREY, linewidth=0.0, zorder=0)
+            drawn.add(band.tobytes())
+        look: dict[str, Any] = {"color": style.colors(len(names))[place], "linewidth": 1.0}
+        look |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
+        ax.plot(level[mine], seen[mine], label=name, **look)
     ax.set(xlabel="miscoverage rate α", ylabel="coverage")
     style.tidy(ax)
     if legend:
@@ -382,11 +397,10 @@ def slices(found: Sequence[Slice], alpha: float | None = None, *, ax: Axes | Non
     high = np.array([part.coverage.high for part in parts])
     ax.hlines(place, low, high, color=GREEN, linewidth=1.5)
     ax.plot([float(part.coverage) for part in parts], place, "o", color=GREEN, markersize=4)
-    if alpha is not None:
-        nominal = 1.0 - as_probability(alpha, "alpha")
-        ax.axvline(nominal, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)))
+    style.mark_level(ax, alpha, along_x=True)
     ax.set_yticks(place, [f"{part.feature}: {part.value} ({part.coverage.n})" for part in parts])
-    ax.set(ylim=(len(parts) - 0.5, -0.5), xlabel="coverage, with intervals of 95 %")
+    ax.set_ylim(len(parts) - 0.5, -0.5)
+    ax.set_xlabel("coverage, 95 % intervals", loc="right")  # long names leave little room
     style.tidy(ax)
     return ax
 
@@ -441,19 +455,20 @@ def coverage_by_difficulty(
     place = np.arange(len(parts))
     ax.vlines(place, [s.low for s in seen], [s.high for s in seen], color=GREEN, linewidth=1.5)
     ax.plot(place, [float(s) for s in seen], "o", color=GREEN, markersize=4)
-    if alpha is not None:
-        nominal = 1.0 - as_probability(alpha, "alpha")
-        ax.axhline(nominal, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)))
+    style.mark_level(ax, alpha)
     names = ["easiest", *map(str, range(2, n_bins)), "hardest"]
     ax.set_xticks(place, names)
-    ax.set(xlim=(-0.5, n_bins - 0.5), ylabel="coverage, with intervals of 95 %")
+    # Small differences should look small.
+    lowest = min(0.8, *(s.low for s in seen))
+    ax.set(xlim=(-0.5, n_bins - 0.5), ylim=(lowest - 0.01, 1.005))
+    ax.set_ylabel("coverage, 95 % intervals")
     ax.set(xlabel="items by entropy of the prediction")
     style.tidy(ax)
     return ax
 
 
 def sizes(sets: CredalSet, measure: str = "width", *, ax: Axes | None = None) -> Axes:
-    """Draw the distribution of the sizes of sets, with mean and median.
+    """Draw the distribution of the sizes of sets, with the median.
 
     Parameters
     ----------
@@ -482,8 +497,7 @@ def sizes(sets: CredalSet, measure: str = "width", *, ax: Axes | None = None) ->
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}, but is {measure!r}.")
     values = sets.uncertainty().epistemic if measure == "epistemic" else getattr(sets, measure)()
-    values = values[np.isfinite(values)]
-    return _distribution(ax, values, MEASURES[measure], {"median": np.median(values)})
+    return _distribution(ax, values, MEASURES[measure], "median", float(np.nanmedian(values)))
 
 
 def scores(calibration: SplitCalibration, alpha: float = 0.1, *, ax: Axes | None = None) -> Axes:
@@ -501,7 +515,8 @@ def scores(calibration: SplitCalibration, alpha: float = 0.1, *, ax: Axes | None
     Returns
     -------
     matplotlib axes
-        The axes with the plot. Infinite scores are counted in the title.
+        The axes with the plot. Scores that are infinite, or far beyond the threshold, are counted
+        below the plot.
 
     Examples
     --------
@@ -514,31 +529,26 @@ def scores(calibration: SplitCalibration, alpha: float = 0.1, *, ax: Axes | None
     """
     values = calibration.scores
     threshold = float(calibration.threshold(alpha))
-    finite = values[np.isfinite(values)]
     name = f"calibration score ({calibration.score.name})"
-    ax = _distribution(ax, finite, name, {"threshold": threshold})
-    if len(finite) < len(values):
-        ax.set_title(f"{len(values) - len(finite)} infinite", loc="right", fontsize=style.TINY)
-    return ax
+    return _distribution(ax, values, name, "threshold", threshold)
 
 
-def _distribution(ax: Axes | None, values: AnyArray, name: str, marked: dict[str, float]) -> Axes:
+def _distribution(ax: Axes | None, values: AnyArray, name: str, title: str, place: float) -> Axes:
+    """Draw a histogram with a mark; a long tail beyond the mark is counted, not drawn."""
     ax = style.axes_or_new(ax)
-    bins = int(np.clip(2.0 * len(values) ** (1 / 3), 5, 60))
-    ax.hist(values, bins=bins, color=(GREEN, 0.45), edgecolor=GREEN, linewidth=0.6)
-    for title, place in marked.items():
-        if np.isfinite(place):
-            ax.axvline(place, color=BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
-            ax.annotate(
-                f"{title} {place:.3g}",
-                (place, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(3, -2),
-                textcoords="offset points",
-                va="top",
-                fontsize=style.TINY,
-            )
-    ax.set(xlabel=name, ylabel="items")
+    finite = values[np.isfinite(values)]
+    end = max(np.quantile(finite, 0.99), LONGEST_TAIL * place) if np.isfinite(place) else np.inf
+    inside = finite[finite <= end]
+    bins = int(np.clip(2.0 * len(inside) ** (1 / 3), 5, 60))
+    ax.hist(inside, bins=bins, color=(GREEN, 0.45), edgecolor=GREEN, linewidth=0.6)
+    above: dict[str, Any] = {"va": "bottom", "fontsize": style.TINY}
+    if np.isfinite(place):
+        ax.axvline(place, color=BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
+        across = ax.get_xaxis_transform()
+        ax.text(place, 1.0, f"{title} {place:.3g}", ha="center", transform=across, **above)
+    beyond = len(values) - len(inside)
+    below = f"{name}\n({beyond} of {plural(len(values), 'item')} beyond)" if beyond else name
+    ax.set(xlabel=below, ylabel="items")
     style.tidy(ax)
     return ax
 
@@ -548,7 +558,7 @@ def rejection(sets: CredalSet, votes: Any, *, legend: bool = True, ax: Axes | No
 
     Accuracy is the share of the votes for the likeliest label of the prediction. Items are kept by
     the lower bound of this label in the set, by its predicted share, and by an oracle that knows
-    the votes.
+    the votes. Curves begin at 20 items, since the agreement of fewer is mostly chance.
 
     Parameters
     ----------
@@ -591,7 +601,8 @@ def rejection(sets: CredalSet, votes: Any, *, legend: bool = True, ax: Axes | No
     for name, (uncertainty, colour, dashes) in curves.items():
         curve = Rejection.of(uncertainty, loss)
         look = {"color": colour, "linestyle": dashes, "linewidth": 1.4}
-        ax.plot(curve.kept, 1.0 - curve.loss, label=name, **look)
+        begin = min(FEWEST_KEPT, len(loss)) - 1
+        ax.plot(curve.kept[begin:], 1.0 - curve.loss[begin:], label=name, **look)
     ax.set(xlim=(0, 1.02), xlabel="share of items kept", ylabel="agreement with people")
     style.tidy(ax)
     if legend:

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from credalset._batch import item_names
 from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_probability
 from credalset.sets.credal_set import CredalSet
 
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
@@ -179,7 +180,7 @@ def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[s
     for handle in legend.legend_handles:  # marks of crowded plots would be too small
         if isinstance(handle, Line2D):
             handle.set_markersize(max(handle.get_markersize(), 4.0))
-            handle.set_linewidth(max(handle.get_linewidth(), 4.0))
+            handle.set_linewidth(max(handle.get_linewidth(), 1.2))
     if is_new:
         lines = -(-sum(name.count("\n") + 1 for name in names) // columns)
         figure.set_figheight(figure.get_figheight() + (1.5 * TINY * lines + 10.0 * below) / 72.0)
@@ -218,6 +219,22 @@ def write(
         "annotation_clip": False,
     } | options
     return ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **look)
+
+
+def mark_level(ax: Axes, alpha: float | None, *, along_x: bool = False) -> None:
+    """Mark the coverage 1 − α by a dashed line, which is named beside the axes."""
+    if alpha is None:
+        return
+    nominal = 1.0 - as_probability(alpha, "alpha")
+    line = ax.axvline if along_x else ax.axhline
+    line(nominal, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
+    options: dict[str, Any] = {"fontsize": TINY, "color": GREY}
+    if along_x:
+        place = ax.get_xaxis_transform()
+        ax.text(nominal, 1.0, "1 − α", ha="center", va="bottom", transform=place, **options)
+    else:
+        place = ax.get_yaxis_transform()
+        ax.text(1.0, nominal, " 1 − α", ha="left", va="center", transform=place, **options)
 
 
 def note_empty(ax: Axes, name: str, colour: Any) -> str:

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import credalset as cs
 from credalset._html import Bar, html_table
@@ -59,3 +60,37 @@ def test_votes_and_agreement_show_their_numbers() -> None:
         assert "<script" not in made
     assert '<td style="text-align:right">2</td>' in votes._repr_html_()
     assert "percent agreement" in votes.agreement(n_resamples=0)._repr_html_()
+
+
+def test_a_queue_shows_the_first_items_of_each_step() -> None:
+    data = cs.datasets.make_synthetic(60, n_classes=3, n_votes=20, random_state=0)
+    queue = cs.conformalize(data.distributions, data.counts).predict_set(data.distributions).queue()
+    made = queue._repr_html_()
+    shown = sum(min(count, 3) for count in queue.counts().values())
+    assert made.count("<tr>") == 1 + shown
+    assert f"… and {60 - shown} more" in made
+    assert "(not certified)" in made
+
+
+def test_a_review_shows_steps_strip_and_page() -> None:
+    data = cs.datasets.make_synthetic(400, n_classes=3, n_votes=4, random_state=0)
+    names = [f"{HOSTILE}{i}" for i in range(400)]
+    frame = pd.DataFrame(data.distributions, index=names)
+    votes = pd.DataFrame(data.counts, index=names)
+    found = cs.review(frame, votes, error=0.2)
+    made = found._repr_html_()
+    assert "<script" not in made
+    for step, count in found.queue.counts().items():
+        assert re.search(f">{step}</td><td[^>]*>{count}</td>", made)
+    ends = re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+V([\d.]+)", made)
+    assert len(ends) == 280
+    lower = 1 - np.array([float(bottom) for _, bottom in ends]) / 110
+    assert (np.diff(lower) > -0.01).all()
+    assert lower[-1] == pytest.approx(
+        found.sets.lower()[np.arange(400), found.queue.label].max(), abs=0.01
+    )
+    page = found.show(height=300)
+    assert 'sandbox="allow-scripts allow-downloads"' in page._repr_html_()
+    assert page._repr_html_().count("<") == 2  # the frame; the page is an attribute, escaped
+    with pytest.raises(ValueError, match="height"):
+        found.show(height=0)

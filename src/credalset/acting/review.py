@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import norm
 
 from credalset._display import Rows, plural
+from credalset._html import Embedded, html_strip, html_table
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_positive_int, as_probability, check_choice
 from credalset.acceptance.rule import AcceptRule, Claim, forecast_shares
@@ -35,6 +36,7 @@ from credalset.acting.standing import Standing, as_audited, find_standing
 from credalset.acting.steps import Findings, next_steps
 from credalset.acting.stored import StoredRule
 from credalset.acting.table import Table, Terms, read_table
+from credalset.evaluation.views import RangeStrip
 from credalset.exceptions import need
 from credalset.sets import CredalSet, Queue
 
@@ -177,6 +179,31 @@ class Review:
         """
         return make_page(self, path, **page)
 
+    def show(self, height: int = 800, **page: Any) -> Embedded:
+        """Return the page for a notebook, which shows it in a frame.
+
+        Parameters
+        ----------
+        height : int
+            Height of the frame in pixels.
+        **page
+            ``texts``, ``images``, ``groups`` and ``title``, as in `report`.
+
+        Returns
+        -------
+        Embedded
+            An object that notebooks show; no server and no extension is needed.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> data = cs.datasets.make_synthetic(600, n_classes=3, n_votes=4, random_state=0)
+        >>> cs.review(data.distributions, data.counts, error=0.2).show().height
+        800
+        """
+        height = as_positive_int(height, "height")
+        return Embedded(self.report(None, **page).html, height)
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write queue, page, record and rule into a folder, in one step.
 
@@ -218,6 +245,22 @@ class Review:
         if errors:
             lines.append(f"On {plural(errors, 'item')} people clearly contradict the model.")
         return "\n".join([*lines, *self.sentences])
+
+    def _repr_html_(self) -> str:
+        """Return the numbers of items per step, the range of each label, and the first items."""
+        counts = self.queue.counts()
+        means = self.queue.describe()
+        steps = [[step, f"{count:,}", means[step]] for step, count in counts.items()]
+        strip = RangeStrip.of(self.sets, None, self.queue.label)
+        order = strip.order
+        words = "Range of the share of each item's label, sorted by its lower end"
+        return "\n".join(
+            [
+                html_table(self.sentences[0], ["step", "items", "means"], steps, left=3),
+                html_strip(strip.lower[order], strip.upper[order], strip.predicted[order], words),
+                self.queue._repr_html_(),
+            ]
+        )
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {step}" for step, count in self.queue.counts().items())

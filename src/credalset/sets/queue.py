@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._batch import item_names
-from credalset._display import plural
+from credalset._display import number_text, plural
+from credalset._html import html_table
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite, as_positive_int
 from credalset.acting.steps import STEPS, Findings, first_and_second, leads, next_steps
@@ -24,6 +25,7 @@ from credalset.sets.results import EntropyBounds
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
 
+EACH_STEP = 3  # items that a notebook shows
 REMARKS = {
     "one": "One {choice} is best for every distribution in the set.",
     "mixed": "Even the clearest distribution in the set is mixed.",
@@ -318,6 +320,26 @@ class Queue:
         """Return the columns of `to_dict` as a pandas data frame."""
         table = self.to_dict()
         return pandas_frame(table, table["item"])
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first items of each step: label, risk, votes and why."""
+        known = self[np.concatenate([self.order(step)[:EACH_STEP] for step in STEPS])]
+        columns: dict[str, Any] = {
+            "item": known.items,
+            "step": known.step,
+            "label": known.label_names,
+        }
+        numbers = {"risk": (known.risk, 2), "votes": (known.votes, 0)}
+        numbers |= {"further votes": (known.further_votes, 1)}
+        for name, (values, decimals) in numbers.items():
+            if values is not None:
+                columns[name] = [number_text(float(v), decimals, missing="") for v in values]
+        columns["why"] = known.why
+        rows = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
+        counts = ", ".join(f"{count} {step}" for step, count in self.counts().items())
+        caption = f"Queue: {plural(len(self), 'item')}, {counts}"
+        caption += "" if self.certified else " (not certified)"
+        return html_table(caption, list(columns), rows, n_rows=len(self), left=len(columns))
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {step}" for step, count in self.counts().items())

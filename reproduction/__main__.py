@@ -95,14 +95,14 @@ def _experiments(options: argparse.Namespace) -> int:
     return _report_missing(missing, options.allow_missing)
 
 
-def _report_missing(missing: Sequence[str], is_allowed: bool) -> int:
+def _report_missing(missing: Sequence[str], is_allowed: bool, cure: str = "Get the data") -> int:
     """Say what is missing, last so that it is seen, and return the exit status."""
     if not missing:
         return 0
     print("\n".join(missing), file=sys.stderr)
     if is_allowed:
         return 0
-    print("Get the data, or pass --allow-missing to do without.", file=sys.stderr)
+    print(f"{cure}, or pass --allow-missing to do without.", file=sys.stderr)
     return MISSING
 
 
@@ -150,7 +150,7 @@ def _figures(options: argparse.Namespace) -> int:
     drawn, missing = draw_all(results, folder, options.style)
     print(f"{len(drawn)} figures as PDF, SVG and PNG, and contact-sheet.png, are in {folder}")
     return _report_missing(
-        [f"not drawn: {name}" for name in missing], getattr(options, "allow_missing", False)
+        [f"not drawn: {name}" for name in missing], options.allow_missing, "Run the experiments"
     )
 
 
@@ -170,11 +170,21 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _learner(options: argparse.Namespace) -> int:
     from reproduction import learner
+    from reproduction.pages import section
 
-    table = learner.run(options.seeds, options.epochs, lambda line: print(line, flush=True))
-    write_file(options.out / "learner.md", (table + "\n").encode())
-    print(f"The table is in {options.out / 'learner.md'}.")
-    return 0
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    missing = []
+    page = section("votes", "", learner.run(options.seeds, options.epochs, tell))
+    try:
+        table = learner.run_on_images(options.seeds, learner.EPOCHS, options.data, tell)
+        page += section("images", "", table)
+    except DataNotFoundError as error:
+        missing.append(f"CIFAR-10H was skipped, its data are missing: {error}")
+    write_file(options.out / "learner.md", ("\n\n".join(page) + "\n").encode())
+    print(f"The tables are in {options.out / 'learner.md'}.")
+    return _report_missing(missing, options.allow_missing)
 
 
 def _fetch(options: argparse.Namespace) -> int:

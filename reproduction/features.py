@@ -11,6 +11,9 @@ others, and a network to get models; none is run in the tests.
 * ``roberta``: logits of RoBERTa models that Baan et al. (2022) published, in
   ``data/predictions`` of https://github.com/jsbaan/calibration-on-disagreement-data, three training
   seeds, joined by uid.
+* ``clip``: logits of CLIP for the CIFAR-10 test images that Hofman et al. (2026) published, in
+  ``logits`` of https://github.com/pwhofman/efficient-credal-prediction. Votes are not in this file,
+  they are read from ``cifar10h-counts.npy``.
 """
 
 from __future__ import annotations
@@ -22,19 +25,21 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from credalset._files import write_file
-from credalset.datasets import ChaosNLI, load_chaosnli
-from credalset.datasets.published import FEATURES, PARTS
+from credalset._typing import AnyArray
+from credalset.datasets import ChaosNLI, DataNotFoundError, load_chaosnli
+from credalset.datasets.published import CIFAR_CLASSES, FEATURES, MODELS, PARTS
+from credalset.exceptions import FileFormatError
 
 BATCH = 16  # texts at a time
 PREDICTIONS = "{corpus}_{half}_roberta-base_{seed}.json"
+CLIP_LOGITS = "Clip_CIFAR10_CIFAR10_test.csv"
 
 
-def deberta(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
+def deberta(data: ChaosNLI, source: Path | None) -> AnyArray:
     """Embed pairs with the paper's encoder, (n, 768)."""
     import torch
     from transformers import AutoModel, AutoTokenizer  # type: ignore[import-not-found,unused-ignore]
@@ -55,7 +60,7 @@ def deberta(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
     return found
 
 
-def minilm(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
+def minilm(data: ChaosNLI, source: Path | None) -> AnyArray:
     """Embed premises and hypotheses, (n, 1536)."""
     from sentence_transformers import (  # type: ignore[import-not-found,unused-ignore]
         SentenceTransformer,
@@ -69,7 +74,7 @@ def minilm(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
     return np.concatenate([u, v, np.abs(u - v), u * v], axis=1).astype(np.float16)
 
 
-def roberta(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
+def roberta(data: ChaosNLI, source: Path | None) -> AnyArray:
     """Join published logits by uid, (n, 3 seeds, 3 classes); NaN where there are none."""
     if source is None:
         raise SystemExit("roberta needs --source, the folder data/predictions of the repository.")
@@ -87,23 +92,50 @@ def roberta(data: ChaosNLI, source: Path | None) -> np.ndarray[Any, Any]:
     return found
 
 
-SCRIPTS = {"deberta": deberta, "minilm": minilm, "roberta": roberta}
+def clip(source: Path | None) -> dict[str, AnyArray]:
+    """Read published logits (n, 10) and CIFAR-10 labels (n,), in the order of the test images."""
+    if source is None:
+        raise SystemExit("clip needs --source, the folder logits of the repository.")
+    with (source / CLIP_LOGITS).open(encoding="utf-8") as lines:
+        head = lines.readline().strip().split(",")
+        table = np.loadtxt(lines, delimiter=",", ndmin=2)
+    if head != [*CIFAR_CLASSES, "target-0", "instance_id"]:
+        raise FileFormatError(f"{source / CLIP_LOGITS} has the columns {', '.join(head)}.")
+    table = table[np.argsort(table[:, -1])]
+    k = len(CIFAR_CLASSES)
+    return {"logits": table[:, :k].astype(np.float32), "labels": table[:, k].astype(np.int64)}
+
+
+ENCODERS = {"deberta": deberta, "minilm": minilm, "roberta": roberta}
+
+
+def make(name: str, folder: Path | None, source: Path | None) -> tuple[str, dict[str, AnyArray]]:
+    """Return the name of a file and the arrays to put into it."""
+    if name == "clip":
+        return MODELS["clip"], clip(source)
+    data = load_chaosnli(None, folder)
+    file, array = FEATURES[name]
+    return file, {array: ENCODERS[name](data, source), "uid": data.uid}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make one file of features in the data folder."""
     parser = argparse.ArgumentParser(prog="python -m reproduction.features", description=__doc__)
-    parser.add_argument("features", choices=SCRIPTS)
-    parser.add_argument("--data", type=Path, default=os.environ.get("CREDALSET_DATA"))
-    parser.add_argument("--source", type=Path, help="folder of published predictions, for roberta")
+    parser.add_argument("features", choices=(*ENCODERS, "clip"))
+    parser.add_argument("--data", type=Path, default=os.environ.get("CREDALSET_DATA") or None)
+    parser.add_argument("--source", type=Path, help="folder of published files: roberta and clip")
     options = parser.parse_args(arguments)
-    data = load_chaosnli(None, options.data)
-    name, array = FEATURES[options.features]
+    if options.data is None:
+        parser.error("name the data folder with --data or CREDALSET_DATA")
+    try:
+        file, arrays = make(options.features, options.data, options.source)
+    except (DataNotFoundError, FileNotFoundError, ImportError) as error:
+        print(error, file=sys.stderr)
+        return 3
     stream = io.BytesIO()
-    arrays = {array: SCRIPTS[options.features](data, options.source), "uid": data.uid}
     np.savez_compressed(stream, allow_pickle=False, **arrays)
-    write_file(Path(options.data) / name, stream.getvalue())
-    print(f"{name}: {arrays[array].shape}")
+    write_file(Path(options.data) / file, stream.getvalue())
+    print(f"{file}: " + ", ".join(f"{key} {value.shape}" for key, value in arrays.items()))
     return 0
 
 

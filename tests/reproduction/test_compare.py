@@ -21,6 +21,7 @@ from reproduction.__main__ import main
 from reproduction.methods import METHODS, Split, biased_predictions, describe
 
 from credalset.datasets import ChaosNLI, load_cifar10h, make_synthetic
+from credalset.datasets.published import CIFAR_CLASSES
 from credalset.exceptions import FileFormatError
 
 needs_data = pytest.mark.skipif(
@@ -148,6 +149,25 @@ def test_published_logits_are_joined_by_uid_and_reordered(tmp_path: Path) -> Non
     assert found[0].tolist() == [[seed, 20, 12] for seed in range(3)]
     assert found[1].tolist() == [[seed, 20, 10] for seed in range(3)]
     assert np.isnan(found[2]).all()
+
+
+def test_published_logits_of_clip_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns are classes, label and number of the image; votes come from the published counts."""
+    head = ",".join([*CIFAR_CLASSES, "target-0", "instance_id"])
+    lines = [head, ",".join(["1.5"] * 10 + ["3.0", "1"]), ",".join(["2.5"] * 10 + ["8.0", "0"])]
+    (tmp_path / features.CLIP_LOGITS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    np.save(tmp_path / "cifar10h-counts.npy", np.eye(10, dtype=np.int64)[:2])
+    assert features.main(["clip", "--data", str(tmp_path), "--source", str(tmp_path)]) == 0
+    found = load_cifar10h(tmp_path, model="clip")
+    assert found.labels is not None
+    assert found.labels.tolist() == [8, 3]
+    assert found.logits is not None
+    assert found.logits[:, 0].tolist() == [2.5, 1.5]
+    assert features.main(["clip", "--data", str(tmp_path), "--source", str(tmp_path / "x")]) == 3
+    assert features.main(["roberta", "--data", str(tmp_path)]) == 3
+    assert "ChaosNLI" in capsys.readouterr().err
 
 
 @pytest.mark.data

@@ -186,13 +186,23 @@ def test_ways_to_train_are_compared(
     kept = [trial for trial in learner.TRIALS if trial.name.startswith(names)]
     monkeypatch.setattr(learner, "TRIALS", kept)
     command = ["learner", "--seeds", "1", "--epochs", "8", "--out", str(tmp_path)]
-    assert main(command) == 0
-    head, _, default, *others = (tmp_path / "learner.md").read_text("utf-8").splitlines()
+    assert main([*command, "--data", str(tmp_path / "none")]) == 3, "CIFAR-10H is missing"
+    _, head, _, default, *others = (tmp_path / "learner.md").read_text("utf-8").splitlines()
     assert "| m = 100: volume |" in head
     assert default.endswith("| 0 | 0 |"), "neither dead outputs nor infinite thresholds"
     assert others[0].endswith("| 1.000 | 1.000 | 0 | 1 |")
     assert float(others[1].split("|")[6]) < 1.0, "smoothed labels in the score mend softplus"
     assert "learner.md" in capsys.readouterr().out
+
+
+@pytest.mark.data
+@needs_data
+def test_ways_to_train_on_images() -> None:
+    lines = learner.run_on_images(1, (1,), None, lambda line: None).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| as published, 1 epochs",
+        "| the default, 1 epochs",
+    ]
 
 
 # --- stopping, going on, and several processes ---

@@ -20,7 +20,7 @@ from credalset.exceptions import FileFormatError
 pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are written as Parquet, extra 'reproduce'")
 
-from reproduction import learner, runner, synthetic
+from reproduction import learner, runner, runs, synthetic
 from reproduction.__main__ import main
 from reproduction.batch import MEASURED, Batch, Outcome, Row
 from reproduction.measure import ALL_FIRST_ORDER
@@ -28,6 +28,7 @@ from reproduction.stacked import fit_together
 from reproduction.store import Store
 
 from credalset import predictors
+from credalset.calibration import conformalize
 from credalset.datasets import make_synthetic
 
 needs_data = pytest.mark.skipif(
@@ -46,8 +47,9 @@ TINY |= {"sizes": [10], "n_size_part": 30, "volume_sets": 3}
 SCRIPT = """
 import json, sys
 from credalset import predictors
+from credalset.calibration import conformalize
 from credalset.datasets import make_synthetic
-from reproduction import learner, runner, synthetic
+from reproduction import learner, runner, runs, synthetic
 from reproduction.store import Store
 folder, jobs, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 runner.run_all(synthetic.batches(settings, 1), Store(folder), None, jobs=jobs)
@@ -176,6 +178,32 @@ def test_stacks_are_as_networks_alone(learner: str) -> None:
     start = kind(random_state=0, epochs=1, learning_rate=1e-12).fit(data[0].X, labels[0])
     moved = np.abs(start.predict_proba(data[0].X) - together[0].predict_proba(data[0].X))
     assert moved.max() > 0.01, "training did something"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner_name", ["first-order", "second-order"])
+def test_full_size_training_in_stacks_is_that_of_networks_alone(learner_name: str) -> None:
+    """With the paper's sizes and epochs; rounding grows over 6 300 steps, but sets hardly change."""
+    chosen = runs.LEARNERS[learner_name]
+    kind = getattr(predictors, chosen.network)
+    settings = synthetic.settings() | {"classes": [3], "votes": [5, 100]}
+    one = next(b for b in synthetic.batches(settings, 1) if b.part == learner_name)
+    tasks = synthetic.tasks(one)
+    together = [kind(random_state=0) for _ in tasks]
+    fit_together(together, [t.train.inputs for t in tasks], [t.train.labels for t in tasks])
+    for task, stacked in zip(tasks, together, strict=True):
+        alone = kind(random_state=0).fit(task.train.inputs, task.train.labels)
+        volumes = []
+        for network in (alone, stacked):
+            predict = getattr(network, chosen.method)
+            calibrated = conformalize(
+                predict(task.calibration.inputs), task.calibration.labels, chosen.scores[0]
+            )
+            sets = calibrated.predict_set(predict(task.test.inputs), 0.1)
+            volumes.append(np.asarray(sets.volume()).mean())
+        assert volumes[0] == pytest.approx(volumes[1], rel=0.03)
+        found = [network.predict_proba(task.test.inputs) for network in (alone, stacked)]
+        assert found[0] == pytest.approx(found[1], abs=0.03)
 
 
 def test_ways_to_train_are_compared(

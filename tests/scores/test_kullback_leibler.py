@@ -135,3 +135,29 @@ def test_predictions_below_the_normal_range(tiny: float, utility: list[float]) -
             assert 0.0 <= bounds.lower[0] <= bounds.upper[0] <= math.log(3.0) + 1e-12
             assert np.isfinite(sets.envelope()).all()
             assert sets.decide().any()
+
+
+def tilted(log_g: np.ndarray, power: float) -> tuple[float, float]:
+    """Entropy of λ ∝ g^power and its divergence from g, from logarithms alone."""
+    logs = power * log_g - logsumexp(power * log_g)
+    shares = np.exp(logs)
+    return -float(shares @ logs), float(shares @ (logs - log_g))
+
+
+@pytest.mark.parametrize("tiny", [1e-20, 1e-300, 1e-310, 5e-324])
+@pytest.mark.parametrize("radius", [1e-6, 1e-3, 0.1, 0.35, 10.0, 740.0])
+def test_entropies_below_the_normal_range_are_those_of_tilts(tiny: float, radius: float) -> None:
+    for g in ([0.7, 0.3, tiny], [0.5, 0.3, 0.2 - tiny, tiny], [0.6, 0.4 - tiny, tiny]):
+        logs = np.log(g)
+
+        def excess(power: float, b: np.ndarray = logs) -> float:
+            return tilted(b, power)[1] - radius
+
+        flat = 0.0 if excess(0.0) <= 0.0 else brentq(excess, 0.0, 1.0, xtol=1e-15)
+        if radius >= -logs.max():
+            least = 0.0
+        else:
+            least = tilted(logs, brentq(excess, 1.0, 1e4, xtol=1e-14))[0]
+        bounds = SCORE.region([g], radius).entropy_bounds()
+        assert bounds.upper[0] == pytest.approx(tilted(logs, flat)[0], abs=1e-9)
+        assert bounds.lower[0] == pytest.approx(least, abs=1e-9)

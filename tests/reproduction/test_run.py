@@ -183,7 +183,7 @@ def test_stacks_are_as_networks_alone(learner: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("learner_name", ["first-order", "second-order"])
 def test_full_size_training_in_stacks_is_that_of_networks_alone(learner_name: str) -> None:
-    """With the paper's sizes and epochs; rounding grows over 6 300 steps, but sets hardly change."""
+    """With the paper's sizes and epochs; rounding grows over 6 300 steps, sets hardly change."""
     chosen = runs.LEARNERS[learner_name]
     kind = getattr(predictors, chosen.network)
     settings = synthetic.settings() | {"classes": [3], "votes": [5, 100]}

@@ -284,8 +284,7 @@ def table(rows: Sequence[Row]) -> str:
         line: dict[str, str] = {"method": method, "α": f"{alpha:g}"}
         for name, heading in MEASURES.items():
             if name == "quarters":
-                means = np.array([row[name] for row in own], dtype=float).mean(axis=0)
-                line[heading] = "" if np.isnan(means).all() else " ".join(f"{x:.2f}" for x in means)
+                line[heading] = quarters_text([row[name] for row in own])
             else:
                 line[heading] = interval_text([row[name] for row in own], name)
         lines.append(line)
@@ -307,8 +306,28 @@ def interval_text(values: Sequence[float], name: str) -> str:
         return ""
     if len(known) < 3 or name == "seconds":
         return text_of(float(known.mean()))
-    half = stats.t.ppf(0.975, len(known) - 1) * known.std(ddof=1) / math.sqrt(len(known))
-    return f"{text_of(float(known.mean()))} ± {text_of(float(half))}"
+    return f"{text_of(float(known.mean()))} ± {text_of(float(half_width(known)))}"
+
+
+def quarters_text(values: Sequence[Sequence[float]]) -> str:
+    """Write the mean of each quarter, with the largest half width of their intervals.
+
+    Examples
+    --------
+    >>> quarters_text([[0.9, 0.8], [0.92, 0.7], [0.91, 0.75]])
+    '0.91 0.75 ± 0.12'
+    """
+    known = np.array(values, dtype=float)
+    if np.isnan(known).all():
+        return ""
+    means = " ".join(f"{x:.2f}" for x in known.mean(axis=0))
+    return means if len(known) < 3 else f"{means} ± {half_width(known).max():.2f}"
+
+
+def half_width(values: FloatArray) -> FloatArray:
+    """Return half the width of Student's 95 % interval of the mean, down the first axis."""
+    n = len(values)
+    return np.asarray(stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n))
 
 
 def experiments() -> list[Path]:

@@ -9,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs docs-check wheel slow faults mutants reproduce reproduce-quick minimum format clean
+.PHONY: help demo test lint types bench docs docs-check wheel slow label-studio faults mutants reproduce reproduce-quick minimum format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ wheel: $(BIN)/python ## Build wheel and sdist into dist/, and try the wheel in a
 slow: $(VENV)/.ready-test ## Run the long statistical tests
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
 
+label-studio: $(VENV)/.ready-test ## Send tasks through a real Label Studio and back; installs it in an environment of its own (five minutes)
+	$(PYTHON) -m venv $(VENV)-label-studio
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check install --quiet label-studio==1.23.2
+	LABEL_STUDIO=$(CURDIR)/$(VENV)-label-studio/bin/label-studio $(BIN)/python -m pytest -m slow -rs tests/io/test_label_studio.py
+
 faults: $(VENV)/.ready-test ## Kill, forge, fill disks and lose workers at random; prints a table of outcomes (six minutes)
 	$(BIN)/python tools/faults.py
 
@@ -70,7 +75,7 @@ format: $(VENV)/.ready-test ## Rewrite the code to the house style
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment, caches and everything built
-	rm -rf $(VENV) $(VENV)-minimum .venv-probly site dist build demo-output reproduction-results reproduction-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-minimum $(VENV)-label-studio .venv-probly site dist build demo-output reproduction-results reproduction-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

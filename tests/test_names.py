@@ -596,6 +596,37 @@ TABLE |= {
 }
 
 
+CASCADE = cs.cascade(
+    {"a": P, "b": SHARPER},
+    VOTES,
+    {"a": 0.1, "b": 0.2, "person": 1.0},
+    error=0.45,
+    kinds=GROUPS,
+    max_votes=0,
+    budget=100.0,
+)
+
+
+def cascaded(w: World) -> tuple[Any, ...]:
+    """Halves are drawn by position, so that only the items that are used are the same."""
+    found = cs.cascade(
+        judged(w),
+        w.give("votes", VOTES),
+        CASCADE.prices,
+        error=0.45,
+        kinds=w.give("groups", GROUPS),
+        max_votes=0,
+    )
+    return np.array([found.n_fitted + found.n_certifying, found.n_items]), found.order
+
+
+def next_steps(w: World) -> tuple[Any, ...]:
+    asked = w.give("scale", pd.Series(np.arange(N) % 3, ITEMS))
+    found = CASCADE.decide(judged(w), kinds=w.give("groups", GROUPS), asked=asked)
+    return w.back(found["step"]), w.back(found["risk"].round(6))
+
+
+TABLE |= {"cascade": cascaded, "Cascade.decide": next_steps}
 SOME_VOTES = VOTES.mul(np.arange(N) % 2, axis=0)
 
 
@@ -652,6 +683,7 @@ EXEMPT = {
     "Guarantee": "a result",
     "Estimated": "a result",
     "judges.Comparison": "a result",
+    "Cascade.__init__": "a result",
     "alt_test": "takes arrays of positions",
     "plotting.judges": "takes a comparison",
     "CredalSet.__init__": "made by predict_set and region",
@@ -739,7 +771,7 @@ def _same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-SLOW = {"review", "report", "evaluate", "VotingPolicy.compare", "DirichletCrowd.fit"}
+SLOW = {"cascade", "review", "report", "evaluate", "VotingPolicy.compare", "DirichletCrowd.fit"}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -800,7 +832,7 @@ FOLLOW_THE_CALIBRATION = {
     in (
         *("SplitCalibration", "CrossCalibration", "LabelCalibration", "CrowdCalibration"),
         *("DirichletCrowd", "VotingPolicy", "Stream", "evaluate", "report", "LabelSets"),
-        *("ScaledPrediction", "ConformalCredalClassifier", "SoftScoring"),
+        *("ScaledPrediction", "ConformalCredalClassifier", "SoftScoring", "Cascade"),
     )
 } - {"DirichletCrowd.fit", "ConformalCredalClassifier.fit"} | {"JudgePool.score"}
 #: features have no classes, whose order votes without names could follow

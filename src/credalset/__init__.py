@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         epsilon_from_counts,
     )
     from credalset.classifier import ConformalCredalClassifier
-    from credalset.crowd import DirichletCrowd, VotingPolicy
+    from credalset.crowd import Cascade, DirichletCrowd, VotingPolicy, cascade
     from credalset.estimation import Estimated, estimate
     from credalset.evaluation import evaluate
     from credalset.exceptions import (
@@ -77,7 +77,7 @@ _HOMES = {
     "exceptions": "ClusterError CredalSetWarning FileFormatError MissingExtraError",
     "classifier": "ConformalCredalClassifier",
     "sets": "CredalSet QueueRules",
-    "crowd": "DirichletCrowd VotingPolicy",
+    "crowd": "Cascade DirichletCrowd VotingPolicy cascade",
     "io.scorer": "Scorer",
     "predictors": "SoftLabelClassifier",
     "estimation": "Estimated estimate",
@@ -122,6 +122,7 @@ __all__ = [
     "AnnotatorSampling",
     "BoundedNoise",
     "Calibration",
+    "Cascade",
     "ClusterError",
     "Conditional",
     "ConformalCredalClassifier",
@@ -142,6 +143,7 @@ __all__ = [
     "UnbiasedVotes",
     "VotingPolicy",
     "__version__",
+    "cascade",
     "conformalize",
     "cross_conformalize",
     "datasets",

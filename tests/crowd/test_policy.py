@@ -368,14 +368,16 @@ def test_the_refused_rule_would_undercover(crowd, monkeypatch):
 # --- where a vote most likely leads to acceptance ---
 
 
-def test_a_vote_is_worth_its_chance_of_acceptance(crowd):
+@pytest.mark.parametrize("most", [2, DEPTH])
+def test_a_vote_is_worth_its_chance_of_acceptance(crowd, most):
     p, counts, _ = make_crowd(200, 3, 4, np.random.default_rng(1))
     votes = counts.astype(float)
     law = crowd.law_
-    found = acceptance_per_vote(law, p, votes, 0.2)
+    left = np.where(np.arange(len(p)) % 2, most, 1)
+    found = acceptance_per_vote(law, p, votes, 0.2, left)
     expected = np.zeros(len(p))
     for row in range(len(p)):
-        for n in range(1, DEPTH + 1):
+        for n in range(1, left[row] + 1):
             chance = 0.0
             for k in range(3):
                 now, path = votes[[row]].copy(), 1.0
@@ -394,7 +396,7 @@ def test_policies_ask_where_acceptance_is_likely(crowd, tmp_path):
     asked = policy.ask(p)
     risk = 1 - crowd.predict(p).max(axis=1)
     assert not asked[risk <= 0.2].any()
-    worth = acceptance_per_vote(crowd.law_, p, np.zeros_like(p), 0.2)
+    worth = acceptance_per_vote(crowd.law_, p, np.zeros_like(p), 0.2, np.full(len(p), 10))
     np.testing.assert_array_equal(asked, (risk > 0.2) & (worth >= 0.1))
     made = policy.conformalize(p[:300], counts[:300])
     used = policy.replay(p[300:], counts[300:], random_state=1)

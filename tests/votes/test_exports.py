@@ -45,6 +45,12 @@ EXAMPLES = {
         ("t1", "t2", "t3", "t4", "t5"),
         [[1, 1], [2, 0], [1, 1], [0, 1], [2, 0]],
     ),
+    "inspect.json": (
+        "inspect",
+        {},
+        ("r0", "r1", "r2", "r3", "r4"),
+        [[3, 0], [2, 1], [3, 0], [0, 3], [2, 0]],
+    ),
     "label_studio.json": ("label-studio", {}, ("1", "2", "4"), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
     "label_studio_min.json": (
         "label-studio-min",
@@ -616,3 +622,85 @@ def test_lewidi_editions(tmp_path: Path) -> None:
         Annotations.read(written(tmp_path, "p.json", {"7": item | {"annotators": "Ann1"}}))
     with pytest.raises(ValueError, match="label holds several labels"):
         Annotations.read(FILES / "lewidi_several.json")
+
+
+# --- logs of Inspect, made by inspect-ai 0.3.285 with its mock model, without events ---
+
+INSPECT = FILES / "inspect.json"
+
+
+def test_graders_of_inspect_are_workers() -> None:
+    with pytest.warns(match="1 vote dropped: without a label"):
+        votes = Annotations.read(INSPECT)
+    assert votes.workers == ("match", "model_graded_qa", "model_graded_qa1")
+    assert votes.classes == ("C", "I")
+
+
+def test_answers_in_inspect_are_of_the_model() -> None:
+    found = rows_of(INSPECT, label="answer")
+    assert found[:2] == [
+        ("r0", "mockllm/writer", "negative"),
+        ("r1", "mockllm/writer", "positive"),
+    ]
+
+
+def of_inspect(tmp_path: Path, **changes: Any) -> Path:
+    log = json.loads(INSPECT.read_text(encoding="utf-8")) | changes
+    return written(tmp_path, "log.json", log)
+
+
+def sample(name: str, epoch: int, **scores: Any) -> dict[str, Any]:
+    return {"id": name, "epoch": epoch, "scores": scores}
+
+
+def test_repeated_answers_in_inspect_are_items_of_their_own(tmp_path: Path) -> None:
+    grade = {"value": "C", "answer": "yes"}
+    samples = [sample("a", 1, strict=grade), sample("a", 2, strict=grade)]
+    path = of_inspect(tmp_path, samples=samples)
+    grades = [("a (epoch 1)", "strict", "C"), ("a (epoch 2)", "strict", "C")]
+    assert rows_of(path, classes=["C", "I"]) == grades
+    answers = {worker for _, worker, _ in rows_of(path, label="answer", classes=["yes", "no"])}
+    assert answers == {"mockllm/writer (epoch 1)", "mockllm/writer (epoch 2)"}
+
+
+def test_answers_of_several_models_in_inspect_are_graded_by_themselves(tmp_path: Path) -> None:
+    for model in ("x", "y"):
+        log = json.loads(INSPECT.read_text(encoding="utf-8"))
+        log["eval"]["model"] = model
+        log["samples"] = [sample("a", 1, strict={"value": "CI"[model == "y"]})]
+        written(tmp_path, f"{model}.json", log)
+    assert rows_of(tmp_path) == [("x: a", "strict", "C"), ("y: a", "strict", "I")]
+
+
+@pytest.mark.parametrize(
+    ("samples", "options", "message"),
+    [
+        ([], {}, "holds no samples"),
+        ([sample("a", 1, s={"value": {"tone": 1, "style": 2}})], {}, "several values .tone, style"),
+        (
+            [sample("a", 1, s={"answer": "x"}, t={"answer": "y"})],
+            {"label": "answer"},
+            "different answers",
+        ),
+        ([sample("a", 1, s={"value": "C"})], {"task": "uid"}, "task names 'uid'"),
+    ],
+)
+def test_logs_of_inspect_that_say_no_votes(
+    tmp_path: Path, samples: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Annotations.read(of_inspect(tmp_path, samples=samples), **options)
+
+
+def test_one_of_several_grades_of_inspect(tmp_path: Path) -> None:
+    samples = [sample(name, 1, s={"value": {"tone": name, "style": "z"}}) for name in "ab"]
+    path = of_inspect(tmp_path, samples=samples)
+    assert rows_of(path, label="value.tone") == [("a", "s", "a"), ("b", "s", "b")]
+
+
+def test_archives_of_inspect_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(FileFormatError, match="inspect log convert"):
+        Annotations.read(path)

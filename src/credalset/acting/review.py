@@ -35,7 +35,7 @@ from credalset.acting.sentences import find_sentences
 from credalset.acting.standing import Standing, as_audited, find_standing
 from credalset.acting.steps import Findings, next_steps
 from credalset.acting.stored import StoredRule
-from credalset.acting.table import Table, Terms, read_table
+from credalset.acting.table import Table, Terms, read_judges, read_table
 from credalset.evaluation.views import RangeStrip
 from credalset.exceptions import need
 from credalset.sets import CredalSet, Queue
@@ -277,6 +277,8 @@ def review(
     groups: Any = None,
     clusters: Any = None,
     texts: Any = None,
+    judges: Any = None,
+    kinds: Any = None,
     decide_from: str = "certified",
     disagreement: float = 0.4,
     previous: Any = None,
@@ -314,6 +316,11 @@ def review(
         the same few workers did.
     texts : sequence of N str or data frame, optional
         Texts, or columns of texts and numbers, to learn from if there are no predictions.
+    judges : array, dict or data frame, optional
+        Answers of judges in place of predictions, in any form that `JudgePool.fit` takes. They are
+        pooled as the votes of other items teach.
+    kinds : sequence of N keys, data frame or dict of sequences, optional
+        Kinds of the items, for the pool.
     decide_from : {"certified", "all"}
         Decide from the votes that the certificate is about, all but one; or from all of them, which
         is never certified.
@@ -342,7 +349,14 @@ def review(
     check_choice(decide_from, "decide_from", ("certified", "all"))
     seed = as_positive_int(random_state, "random_state", minimum=0)
     as_probability(disagreement, "disagreement")
-    table, batch = read_table(predictions, votes, texts, groups, clusters, seed)
+    if kinds is not None and judges is None:
+        raise ValueError("kinds are for a pool of judges: pass judges, or leave kinds out.")
+    if judges is None:
+        table, batch = read_table(predictions, votes, texts, groups, clusters, seed)
+    elif predictions is None and texts is None:
+        table, batch = read_judges(judges, votes, kinds, groups, clusters, seed)
+    else:
+        raise ValueError("judges are pooled to predictions: leave out predictions and texts.")
     wanted = tuple(error) if isinstance(error, tuple | list) else (error,)
     claim = Claim.read("annotator" if costs is None else costs, wanted, confidence, batch)
     main = claim.errors.index(float(wanted[0]) / claim.unit)

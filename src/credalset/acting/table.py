@@ -12,6 +12,7 @@ from credalset._batch import Batch, Names, item_names, read_votes
 from credalset._display import plural
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.acceptance.rule import Claim, read_codes
+from credalset.acting.judged import Judged, PooledJudges
 from credalset.acting.sources import ClassShares, GivenPredictions, LearnedModel, Source
 from credalset.crowd.base import read_voted
 from credalset.exceptions import need, warn
@@ -132,6 +133,27 @@ def read_table(
         if named and batch.items is not None:
             warn(f"{plural(len(named), 'item')} with votes have no prediction and are left out.")
         source = GivenPredictions(voted.prediction, counts, seed)
+    return _table_of(source, batch, groups, clusters), batch
+
+
+def read_judges(
+    judges: Any, votes: Any, kinds: Any, groups: Any, clusters: Any, seed: int
+) -> tuple[Table, Batch]:
+    """Read and match answers of judges, votes, and all that belongs to the items."""
+    if votes is None:
+        raise ValueError("votes are missing: pass counts per item and class, or Annotations.")
+    judged = Judged.read(judges, votes, kinds)
+    batch = judged.batch()
+    units = None
+    if clusters is not None:
+        units, _ = read_codes(batch, clusters, "clusters")
+    source = PooledJudges(judged, units, judged.counts, seed)
+    return _table_of(source, batch, groups, clusters), batch
+
+
+def _table_of(source: Source, batch: Batch, groups: Any, clusters: Any) -> Table:
+    """Return a table with the groups and clusters of its items."""
+    counts = source.counts
     if not counts.any():
         raise ValueError("votes has no votes. Collect at least one vote on each item.")
     codes = np.zeros(len(counts), dtype=np.int64)
@@ -145,7 +167,7 @@ def read_table(
     classes = tuple(range(counts.shape[1])) if batch.classes is None else batch.classes
     if len(set(items)) < len(items):
         raise ValueError("votes or predictions name an item twice. Give each a name of its own.")
-    return Table(source, counts, items, classes, codes, keys, units), batch
+    return Table(source, counts, items, classes, codes, keys, units)
 
 
 def _features_of(texts: Any, batch: Batch) -> tuple[Any, list[str]]:

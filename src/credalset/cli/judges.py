@@ -53,6 +53,14 @@ def kinds_of(table: JudgedTable) -> Any:
     return found or None
 
 
+def items_of(table: JudgedTable) -> tuple[str, ...]:
+    """Return the items of all judges, in order of first appearance."""
+    found: dict[str, None] = {}
+    for own in table.answers.values():
+        found |= dict.fromkeys(map(str, own if isinstance(own, dict) else own.index))
+    return tuple(found)
+
+
 def read_prices(prices: list[str] | None) -> dict[str, float] | None:
     """Return prices by name, from texts name=price."""
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from typer import Argument, Option
 
 from credalset._display import plural
 from credalset.acting.asking import items_to_ask
-from credalset.cli import shared
+from credalset.cli import shared, tasks
 from credalset.cli.plan_review import is_review, plan_new, plan_reviewed
 from credalset.crowd import VotingPolicy
 from credalset.io.items import select_voted
@@ -47,6 +48,8 @@ def plan(
     logits: shared.Logits = False,
     random_state: shared.Seed = 0,
     strict: shared.Strict = False,
+    label_studio: tasks.LabelStudio = None,
+    items: tasks.Items = None,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -61,6 +64,9 @@ def plan(
     list need no vote.
     """
     shared.check_output(out, overwrite)
+    tasks.check_output(label_studio, overwrite)
+    if items is not None and label_studio is None:
+        raise ValueError("--items is about tasks: name their file with --label-studio.")
     options = shared.given(
         lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes
     )
@@ -69,12 +75,14 @@ def plan(
         if options:
             raise ValueError(f"{calibration} is a review, which has a policy of its own.")
         if predictions is None:
-            plan_reviewed(calibration, out, audit, random_state, as_json=as_json)
+            names, classes = plan_reviewed(calibration, out, audit, random_state, as_json=as_json)
+            _write_label_studio(label_studio, names, classes, items, id)
         elif audit is not None:
             raise ValueError("--audit is about reviewed items: leave out the predictions.")
         else:
             source = shared.TableSource(predictions, id, columns, extra, logits, strict)
-            plan_new(calibration, source, out, votes_in_hand, as_json=as_json)
+            names, classes = plan_new(calibration, source, out, votes_in_hand, as_json=as_json)
+            _write_label_studio(label_studio, names, classes, items or predictions, id)
         return
     if predictions is None or audit is not None:
         raise ValueError(
@@ -112,6 +120,8 @@ def plan(
     asked = asked[order]
     further = forecast.votes[order]
     _write_tasks(out, table, found, further, asked)
+    names = [str(table.items[row]) for row in asked]
+    _write_label_studio(label_studio, names, table.names or (), items or predictions, id)
     if as_json:
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
         shared.print_json(
@@ -127,6 +137,18 @@ def plan(
             f"{forecast.total:,.0f} votes to come ({low:,.0f} to {high:,.0f})\n"
             f"Wrote {plural(len(asked), 'item')} to {out}"
         )
+
+
+def _write_label_studio(
+    path: str | None,
+    names: Sequence[str],
+    classes: Sequence[Any],
+    items: str | None,
+    id: str | None,
+) -> None:
+    """Write tasks for Label Studio, if they are wanted."""
+    if path is not None:
+        tasks.write(path, names, classes, tasks.read(items, id=id))
 
 
 def _write_tasks(out: str, table: Any, votes: Annotations, further: Any, rows: Any) -> None:

@@ -13,9 +13,11 @@ from credalset.acting.audit import draw_sample
 from credalset.acting.folder import MODEL, QUEUE, load_rule, write_record
 from credalset.acting.record import RECORD, Record
 from credalset.cli import shared
-from credalset.io.items import select_voted
+from credalset.cli.judges import items_of, kinds_of, read_answers
+from credalset.io.items import ItemTable, select_voted
 from credalset.io.store import load
 from credalset.io.tables import read_table, table_writer
+from credalset.predictors import JudgePool
 from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
 
@@ -25,8 +27,13 @@ def is_review(folder: str) -> bool:
     return (Path(folder) / RECORD).is_file()
 
 
-def plan_reviewed(folder: str, out: str, audit: int | None, seed: int, *, as_json: bool) -> None:
-    """List the items of a review that are to be asked, and those of an audit among them."""
+def plan_reviewed(
+    folder: str, out: str, audit: int | None, seed: int, *, as_json: bool
+) -> tuple[list[str], tuple[str, ...]]:
+    """List the items of a review that are to be asked, and those of an audit among them.
+
+    Returns their names, in the order of the list, and the classes.
+    """
     rows = _read_queue(Path(folder))
     id = next(iter(rows[0])) if rows else "item"
     asked = [row for row in rows if row["step"] == "ask"]
@@ -47,7 +54,7 @@ def plan_reviewed(folder: str, out: str, audit: int | None, seed: int, *, as_jso
     _write(out, tasks, [id] if audit is not None else list(kept))
     if as_json:
         shared.print_json("plan", n_items=len(rows), n_to_ask=len(asked), n_audited=size)
-        return
+        return names_of(tasks), Record.read(Path(folder)).classes
     words = f"{len(asked)} of {plural(len(rows), 'item')} to ask"
     if audit is not None:
         words += (
@@ -55,6 +62,12 @@ def plan_reviewed(folder: str, out: str, audit: int | None, seed: int, *, as_jso
             "review again with --overwrite"
         )
     shared.say(f"{words}\nWrote {plural(len(tasks), 'item')} to {out}")
+    return names_of(tasks), Record.read(Path(folder)).classes
+
+
+def names_of(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the names of items, which are in the first column."""
+    return [str(next(iter(row.values()))) for row in rows]
 
 
 def _with_audit(folder: Path, size: int, seed: int) -> Record:
@@ -94,8 +107,11 @@ def plan_new(
     votes_in_hand: str | None,
     *,
     as_json: bool,
-) -> None:
-    """Give new items their next steps, by the rule of a review; reviewed items keep theirs."""
+) -> tuple[list[str], tuple[str, ...]]:
+    """Give new items their next steps, by the rule of a review; reviewed items keep theirs.
+
+    Returns the names of those that are asked, and the classes.
+    """
     stored = load_rule(folder)
     rule = stored.rule
     record = Record.read(folder)
@@ -123,12 +139,14 @@ def plan_new(
     if n_seen:
         shared.note(f"{plural(n_seen, 'item')} were reviewed: their steps are those of the review.")
     _write(out, rows, list(rows[0]) if rows else [table.id])
+    to_ask = names_of([row for row in rows if row["step"] == "ask"])
     counts_of = {step: sum(row["step"] == step for row in rows) for step in queue.counts()}
     if as_json:
         shared.print_json("plan", n_items=len(rows), steps=counts_of, certified=queue.certified)
-        return
+        return to_ask, record.classes
     words = ", ".join(f"{count} {step}" for step, count in counts_of.items())
     shared.say(f"{words}\n{queue.certified or 'Not certified.'}\nWrote {out}")
+    return to_ask, record.classes
 
 
 def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any, Any]:
@@ -136,6 +154,8 @@ def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any
     classes = stored.rule.classes
     if (folder / MODEL).is_dir():
         model = load(folder / MODEL)
+        if isinstance(model, JudgePool):
+            return _pool(model, source)
         table = source.features()
         shares = model.predict_proba(table.frame())
     elif stored.shares is not None:
@@ -145,6 +165,20 @@ def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any
         table = source.predictions()
         return table, table.frame()
     return table, replace(table, values=np.asarray(shares), names=classes).frame()
+
+
+def _pool(pool: JudgePool, source: shared.TableSource) -> tuple[Any, Any]:
+    """Read answers of the judges that a pool knows, and pool them."""
+    kinds = ",".join(pool.kind_columns_ or ())
+    groups = (source.extra or {}).get("groups")
+    judged = read_answers(source.path, source.columns, source.id, kinds or None, groups=groups)
+    shares = pool.predict_proba(judged.answers, kinds=kinds_of(judged))
+    items = items_of(judged)
+    column = judged.extra.get("groups")
+    extra = {} if column is None else {"groups": column.loc[list(items)].to_numpy()}
+    names = tuple(map(str, pool.classes_.tolist()))
+    table = ItemTable(items, shares, names=names, id=judged.id, extra=extra)
+    return table, table.frame()
 
 
 def _rows_of(queue: Any, id: str) -> list[dict[str, Any]]:

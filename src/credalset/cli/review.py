@@ -12,7 +12,9 @@ from credalset.acting.folder import PAGE, QUEUE, check_folder, write_review
 from credalset.acting.record import RECORD, Record
 from credalset.acting.review import Review
 from credalset.acting.review import review as review_items
-from credalset.cli import shared
+from credalset.cli import judges as judging
+from credalset.cli import shared, tasks
+from credalset.cli.judged_review import CascadeTerms, JudgedReview
 from credalset.io.items import select_voted
 from credalset.io.tables import read_table
 from credalset.votes import Annotations
@@ -37,6 +39,25 @@ def review(
             "column with the texts, for the page."
         ),
     ] = None,
+    judges: Annotated[
+        str | None,
+        Option(
+            help="Table with answers of judges, in place of predictions; or their columns in the "
+            "first table: gpt=column,claude=column."
+        ),
+    ] = None,
+    kinds: judging.Kinds = None,
+    price: Annotated[
+        list[str] | None,
+        Option(help="Prices, for the frontier of cascades: person=0.30,gpt=0.01."),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        Option(help="With --price: what may be spent on the items without votes."),
+    ] = None,
+    max_votes: Annotated[
+        int, Option(min=0, help="With --price: most votes of people on one item.")
+    ] = 1,
     error: Annotated[
         str,
         Option(help="Largest mean error of accepted labels; several share the confidence."),
@@ -70,6 +91,7 @@ def review(
     seed: Annotated[int, Option("--seed", min=0, help="Seed of everything that is drawn.")] = 0,
     title: Annotated[str, Option(help="Heading of the page.")] = "Review",
     strict: shared.Strict = False,
+    label_studio: tasks.LabelStudio = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace queue and page; the record is continued.")
     ] = False,
@@ -86,11 +108,26 @@ def review(
     if use_votes not in CHOICES:
         raise ValueError(f"--use-votes must be certified or all, but is {use_votes!r}.")
     errors = tuple(shared.split_numbers(error, "error"))
+    prices = judging.read_prices(price)
+    if judges is None and (kinds, prices, budget) != (None, None, None):
+        raise ValueError("--kinds, --price and --budget are about judges: name them with --judges.")
+    if budget is not None and prices is None:
+        raise ValueError("--budget needs --price, such as --price person=0.30,gpt=0.01.")
+    tasks.check_output(label_studio, overwrite)
     record = _record(out, previous, overwrite)
-    inputs = _read(tables, texts, groups, clusters, id, columns, logits, strict, record)
+    judged = None
+    if judges is None:
+        inputs = _read(tables, texts, groups, clusters, id, columns, logits, strict, record)
+    else:
+        own = {"id": id, "kinds": kinds, "groups": groups, "clusters": clusters, "texts": texts}
+        terms = CascadeTerms(prices, budget, errors[0], confidence, max_votes, seed)
+        judged = JudgedReview.read(tables, judges, terms, **own)
+        inputs = _inputs_of(judged, record)
     found = review_items(
         inputs.predictions,
         inputs.votes,
+        judges=inputs.judges,
+        kinds=inputs.kinds,
         error=errors if len(errors) != 1 else errors[0],
         confidence=confidence,
         costs=None if costs is None else _costs(costs),
@@ -112,11 +149,23 @@ def review(
         texts=inputs.texts,
         groups=inputs.groups,
     )
+    if judged is not None:
+        judged.write(out)
+    if label_studio is not None:
+        further = () if judged is None else judged.to_ask
+        shown = [texts] if texts is not None and len(tables) == 2 and judged is None else None
+        columns = None if judged is None else judged.items.columns
+        classes = found.queue.choices
+        known = tasks.read(inputs.path or tables[0], id=id, judges=columns, shown=shown)
+        tasks.write(label_studio, [*tasks.asked(found.queue), *further], classes, known)
     if as_json:
-        shared.print_json("review", **_as_json(found))
+        more = {} if judged is None else judged.as_json()
+        shared.print_json("review", **_as_json(found), **more)
         return
     shared.say(found.summary())
     shared.say(f"\n{_curves(found)}")
+    if judged is not None and judged.words:
+        shared.say(f"\n{judged.words}")
     shared.say(
         f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}\n"
         f"Votes for the items to ask:  credalset plan {out} -o tasks.csv\n"
@@ -140,6 +189,10 @@ class Inputs:
         One value per item; ``learned`` are texts to train a model on.
     id : str
         Column that names the items.
+    judges, kinds : dict or None
+        Answers of judges in place of predictions, and kinds of the items.
+    path : str or None
+        The table that says most about the items.
     """
 
     predictions: Any
@@ -149,6 +202,28 @@ class Inputs:
     texts: Any = None
     learned: Any = None
     id: str = "item"
+    judges: Any = None
+    kinds: Any = None
+    path: str | None = None
+
+
+def _inputs_of(judged: JudgedReview, record: Record | None) -> Inputs:
+    """Return the answers of judges as inputs of a review."""
+    votes = judged.votes
+    if record is not None:
+        votes = _in_classes_of(record, votes)
+    items = judged.reviewed
+    return Inputs(
+        None,
+        votes,
+        groups=items.groups,
+        clusters=items.clusters,
+        texts=None if items.texts is None else items.texts.tolist(),
+        id=items.id,
+        judges=items.answers,
+        kinds=items.kinds,
+        path=items.path,
+    )
 
 
 def _check_above(out: str) -> None:
@@ -206,8 +281,13 @@ def _read(
         )
     for sentence in select_voted(table, votes, keep=True).notes:
         shared.note(sentence)
-    more = {role: table.extra.get(role) for role in ("groups", "clusters")}
-    found = Inputs(None, votes.align(table.items), **more, id=table.id)
+    found = Inputs(
+        None,
+        votes.align(table.items),
+        groups=table.extra.get("groups"),
+        clusters=table.extra.get("clusters"),
+        id=table.id,
+    )
     if len(tables) == 1:
         learned = table.frame()
         learned.attrs["kinds"] = table.kinds

@@ -78,7 +78,8 @@ class VotingPolicy(Policy):
         ``futility``.
     worth : float
         With ``accept``: stop also when the probability, per vote, that further votes lead to
-        acceptance is below this number. Up to seven votes are looked ahead.
+        acceptance is below this number. Up to seven votes are looked ahead, but no more than
+        ``max_votes`` allows.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask
         again. It replaces all other rules. The guarantee holds for any rule that decides on each
@@ -493,7 +494,8 @@ class VotingPolicy(Policy):
         again = risk_of(law, prediction, counts) > accept
         rows = np.flatnonzero(again)
         if len(rows):
-            value = acceptance_per_vote(law, prediction[rows], counts[rows], accept)
+            left = self.max_votes - counts[rows].sum(axis=1)
+            value = acceptance_per_vote(law, prediction[rows], counts[rows], accept, left)
             again[rows] = value >= self.worth
         return again
 

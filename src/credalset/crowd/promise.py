@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import FloatArray, IntArray
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior
 
@@ -18,14 +18,14 @@ def risk_of(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> FloatA
 
 
 def acceptance_per_vote(
-    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, accept: float
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, accept: float, left: IntArray
 ) -> FloatArray:
     r"""Return the probability per vote that asking leads to acceptance, (N,).
 
     It is $\max_n \frac1n \sum_k P(\text{the next n votes are for k}) \, 1[r_{kn} \le \tau]$ for n =
-    1, …, 7, where $r_{kn}$ is the risk after these votes: the probability under the crowd that the
-    next n votes agree and the item is then accepted, divided by their number. One vote ahead is not
-    enough, as an item may need two votes that agree.
+    1, …, 7, as long as so many votes are left, where $r_{kn}$ is the risk after these votes: the
+    probability under the crowd that the next n votes agree and the item is then accepted, divided
+    by their number. One vote ahead is not enough, as an item may need two votes that agree.
 
     Parameters
     ----------
@@ -35,18 +35,22 @@ def acceptance_per_vote(
         Predictions and votes in hand.
     accept : float
         τ, the largest risk that is accepted.
+    left : ndarray of N ints
+        How many further votes each item may get.
     """
     n_items, n_classes = counts.shape
     first = Posterior.given(law, prediction, counts).mean
     likely = np.argsort(-first, axis=1, kind="stable")[:, : min(n_classes, LARGEST_CLASSES)]
     rows = np.arange(n_items)
-    gained = np.zeros((DEPTH, n_items))
+    depth = int(np.clip(left.max(initial=1), 1, DEPTH))
+    gained = np.zeros((depth, n_items))
     for column in likely.T:
         votes = counts.copy()
         path = first[rows, column]
-        for step in range(DEPTH):
+        for step in range(depth):
             votes[rows, column] += 1
             mean = Posterior.given(law, prediction, votes).mean
-            gained[step] += path * (1.0 - mean.max(axis=1) <= accept)
+            is_accepted = (1.0 - mean.max(axis=1) <= accept) & (step < left)
+            gained[step] += path * is_accepted
             path = path * mean[rows, column]
-    return np.asarray((gained / np.arange(1, DEPTH + 1)[:, None]).max(axis=0))
+    return np.asarray((gained / np.arange(1, depth + 1)[:, None]).max(axis=0))

@@ -136,6 +136,11 @@ def _members(path: str) -> list[File]:
     names: list[str] = []
     if Path(path).suffix.lower() not in FORMATS:
         names = _names_in_archive(path)
+    if Path(path).suffix.lower() == ".eval":
+        raise FileFormatError(
+            f"{path} is a log of Inspect in the format .eval. Write it as JSON: "
+            f"inspect log convert {shlex.quote(path)} --to json --output-dir FOLDER"
+        )
     if "[Content_Types].xml" in names:
         raise FileFormatError(f"{path} {WORKBOOK}")
     wanted = [name for name in names if _is_data(Path(name)) and not name.startswith("__MACOSX/")]

@@ -2,7 +2,7 @@
 
 A judge is a column of labels, or an object of probabilities by class, which the reader of tables
 turns into one column per class: ``judges.gpt.probs.yes``. An object of judges, each with an object
-of labels by item, is read, too.
+of labels by item, and a log of Inspect are read, too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from credalset._display import join_names
 from credalset.exceptions import need
 from credalset.io.items import Records, find_id, refuse_repeated
 from credalset.io.tables import read_records, read_table
-from credalset.votes.exports import by_worker
+from credalset.votes import Annotations
+from credalset.votes.exports import TOOLS
 
+#: exports that hold labels by judge and item, and the suffixes of their files
+BY_JUDGE = ("inspect", "by-worker")
+FILES_OF_LABELS = (".json", ".json.gz")
 TOP = "judges."  # the object that holds the judges, if they are not named
 LABELS = ("label", "answer", "choice", "rating", "verdict")  # a judge's field with its label
 
@@ -31,10 +35,13 @@ class JudgedTable:
         A series of labels, or a data frame of probabilities, of each judge, by item.
     extra : dict of series
         Further columns by what they are used for.
+    id : str
+        Column that names the items.
     """
 
     answers: dict[str, Any]
     extra: dict[str, Any]
+    id: str = "item"
 
 
 def read_judges(
@@ -49,7 +56,7 @@ def read_judges(
     Parameters
     ----------
     path : str
-        The table, or a JSON object ``{judge: {item: label}}``.
+        The table, or a JSON object ``{judge: {item: label}}``, or a log of Inspect as JSON.
     judges : str, optional
         ``name=column`` for each judge, separated by commas, where the column holds labels, or is an
         object of probabilities. By default the fields of the object ``judges``.
@@ -59,10 +66,11 @@ def read_judges(
         Further columns by what they are used for; ``weights`` holds numbers, others texts.
     """
     wanted = {role: name for role, name in (extra or {}).items() if name is not None}
-    if str(path).endswith((".json", ".json.gz")) and judges is None:
+    if str(path).endswith(FILES_OF_LABELS) and judges is None:
         records = [record for _, found in read_records(path).files for record in found]
-        if records and by_worker.recognise(records):
-            return _by_judge(path, records, wanted)
+        kind = next((kind for kind in BY_JUDGE if records and TOOLS[kind].recognise(records)), None)
+        if kind is not None:
+            return _by_judge(path, kind, wanted)
     table = read_table(path, whole=True)
     id = find_id(table.schema.names) if id is None else id
     names = table.schema.names
@@ -89,21 +97,20 @@ def read_judges(
             values = rows.numbers(list(columns.values()), optional=True)
             answers[judge] = pandas.DataFrame(values, items, list(columns))
     more = {role: pandas.Series(rows.extra(name, role), items) for role, name in wanted.items()}
-    return JudgedTable(answers, more)
+    return JudgedTable(answers, more, id)
 
 
-def _by_judge(
-    path: str, records: Sequence[dict[str, Any]], extra: Mapping[str, Any]
-) -> JudgedTable:
+def _by_judge(path: str, kind: str, extra: Mapping[str, Any]) -> JudgedTable:
+    """Return labels that an export holds by judge and item."""
     if extra:
         raise ValueError(
             f"{path} holds labels by judge and item, and no other columns: leave out "
             f"--{next(iter(extra))}, or write a table with one row per item."
         )
-    answers = {}
-    for record in records:
-        judge = str(record[by_worker.NAME])
-        answers[judge] = {item: label for item, label in record.items() if item != by_worker.NAME}
+    table = Annotations.read(path, kind).table
+    answers: dict[str, Any] = {}
+    for item, judge, label in zip(table["task"], table["worker"], table["label"], strict=True):
+        answers.setdefault(str(judge), {})[item] = label
     return JudgedTable(answers, {})
 
 

@@ -92,6 +92,11 @@ class Answers(Named):
             gives_labels=self.gives_labels[rows],
         )
 
+    def take(self, rows: AnyArray) -> Answers:
+        """Return the answers on some items, by position."""
+        items = None if self.items is None else tuple(self.items[row] for row in rows)
+        return replace(self, values=self.values[rows], items=items)
+
     def batch(self) -> Batch:
         """Return the items and classes, which match what belongs to them."""
         nothing = np.empty((len(self), 0))

@@ -310,6 +310,7 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         self.items_ = answers.items
         self.judges_ = answers.names
         self.classes_ = class_array(labels)
+        self.kind_columns_ = getattr(self, "kind_columns_", None)
         return self
 
     def predict_proba(self, judges: Any, *, kinds: Any = None) -> FloatArray:

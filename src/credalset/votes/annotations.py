@@ -318,6 +318,7 @@ class Annotations(VoteTable):
             pattern or a zip archive.
         kind : str, optional
             "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi",
+            "inspect", "by-worker",
             "crowd-kit", "long" or "wide". An export is recognised by its structure; other tables
             are long unless ``kind="wide"``.
         task : str, optional

@@ -20,6 +20,7 @@ from credalset.votes.exports import (
     argilla,
     by_worker,
     doccano,
+    inspect_ai,
     label_studio,
     label_studio_min,
     lewidi,
@@ -46,6 +47,7 @@ TOOLS: dict[str, Any] = {
     "lewidi": lewidi,
     "lists": lists,
     "doccano": doccano,
+    "inspect": inspect_ai,
     "by-worker": by_worker,
 }
 KINDS = (*TOOLS, "crowd-kit", "long", "wide")

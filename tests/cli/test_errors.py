@@ -5,6 +5,7 @@ no half-written result.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import signal
 import subprocess
@@ -351,18 +352,21 @@ def test_a_full_disk_is_named(files: Path, run: Run, monkeypatch: pytest.MonkeyP
     assert (done.returncode, "standard output: the disk is full" in done.stderr) == (2, True)
 
 
-def test_an_empty_pipe_end_is_fine(files: Path) -> None:
-    words = "-m credalset agree votes.csv --n-resamples 0"
-    done = subprocess.run(
-        f"{sys.executable} {words} | head -1",
-        shell=True,
-        cwd=files,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+def test_an_output_that_nobody_reads_any_more(files: Path, run: Run) -> None:
+    """The exit code was 1, which means that a check failed."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    with gzip.open("many.csv.gz", "wt") as stream:
+        stream.write("task,no,perhaps,yes\n")
+        stream.write("".join(f"n{i},0.2,0.3,0.5\n" for i in range(40_000)))
+    command = [sys.executable, "-m", "credalset", "predict", "made", "many.csv.gz", "-o", "-"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'"task"')
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")
 
 
 def test_a_folder_that_another_process_writes(files: Path, run: Run) -> None:

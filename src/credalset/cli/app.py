@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from credalset._version import __version__
-from credalset.cli.codes import CLUSTER_FAILED, ENDED, INTERRUPTED, WRONG_USE
+from credalset.cli.codes import CLUSTER_FAILED, ENDED, INTERRUPTED, PIPE_CLOSED, WRONG_USE
 from credalset.cli.words import note, say
 from credalset.exceptions import ClusterError, CredalSetWarning
 
@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     0: done. 1: a check failed. 2: wrong use or bad input. 3: the cluster failed. 130: interrupted.
+    141: the reader of standard output has closed it.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", CredalSetWarning)
@@ -91,9 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return WRONG_USE
         except (KeyboardInterrupt, typer.Abort):
             return _fail(ENDED, INTERRUPTED)
-        except BrokenPipeError:  # the reader of the output has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        except BrokenPipeError:
+            return _without_reader()
+        except SystemExit as error:  # what Typer makes of it
+            if not isinstance(error.__context__, BrokenPipeError):
+                raise
+            return _without_reader()
         except ClusterError as error:
             return _fail(str(error), CLUSTER_FAILED)
         except OSError as error:
@@ -112,6 +116,12 @@ def _notes() -> Any:
             note(str(message))
 
     return show
+
+
+def _without_reader() -> int:
+    """Send what is still to be written to standard output nowhere, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
 
 
 def _fail(sentence: str, code: int) -> int:

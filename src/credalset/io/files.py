@@ -161,8 +161,11 @@ def _names_in_archive(path: str) -> list[str]:
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
-    """Turn the errors of damaged or foreign data into `FileFormatError` that names the file."""
+def readable(name: str, *, is_table: bool = False) -> Iterator[None]:
+    """Turn the errors of damaged or foreign data into `FileFormatError` that names the file.
+
+    ``is_table`` says that the file holds predictions or features and no votes.
+    """
     arrow = sys.modules.get("pyarrow")
     errors = () if arrow is None else (arrow.ArrowException,)
     remedy = "Export it again, or correct the line"
@@ -174,18 +177,18 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
         if isinstance(error, UnicodeError) or "invalid UTF8" in what:
             what = "it is not text in UTF-8"
-            remedy = f"Save it as UTF-8, or {clean_copy(name, '--encoding cp1252')}"
+            copy = clean_copy(name, "--encoding cp1252", is_table=is_table)
+            remedy = f"Save it as UTF-8, or {copy}"
         if isinstance(error, RecursionError):
             what = "it is nested too deeply"
         raise FileFormatError(f"{name} cannot be read: {what}. {remedy}.") from None
 
 
-def clean_copy(name: str, option: str) -> str:
-    """Return the words of an advice to import a file with an option."""
-    return (
-        f"write a clean copy of it: credalset import {shlex.quote(name)} {option} -o clean.csv, "
-        "with --kind table for predictions and features"
-    )
+def clean_copy(name: str, option: str, *, is_table: bool) -> str:
+    """Return the words of an advice to import a file, of votes or a table, with an option."""
+    kind = "--kind table " if is_table else ""
+    command = f"credalset import {shlex.quote(name)} {kind}{option} -o clean.csv"
+    return f"write a clean copy of it: {command}"
 
 
 def _arrow_zstd(stream: Any) -> Any:

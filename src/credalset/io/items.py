@@ -469,18 +469,21 @@ def refuse_extra_class(records: Records, selection: Selection, values: FloatArra
     lacking = 1.0 - values.sum(axis=1)
     if not selection.spare or not len(values) or np.abs(lacking).max() <= ROUNDING:
         return
+    unexplained = UNEXPLAINED * np.abs(lacking).sum()
     candidates: dict[str, FloatArray] = {}
     for name in selection.spare:
         with suppress(ValueError):  # not a column of numbers
             numbers = records.numbers([name])
-            if numbers.shape[1] == 1 and (numbers >= 0.0).all() and (numbers <= 1.0).all():
+            is_share = numbers.shape[1] == 1 and (numbers >= 0.0).all() and (numbers <= 1.0).all()
+            # A class has no more than what is lacking, also where another class has the rest.
+            if is_share and np.maximum(numbers[:, 0] - lacking, 0.0).sum() <= unexplained:
                 candidates[name] = numbers[:, 0]
     together = sum(candidates.values(), start=np.zeros(len(values)))
     for names, mass in [
         *(([name], mass) for name, mass in candidates.items()),
         (list(candidates), together),
     ]:
-        if np.abs(lacking - mass).sum() <= UNEXPLAINED * np.abs(lacking).sum():
+        if np.abs(lacking - mass).sum() <= unexplained:
             raise ValueError(
                 f"{records.where}: rows sum to one only with {join_names(names)}, but the classes "
                 f"of the calibration are {join_names(selection.labels or (), 12)}. Calibrate with "

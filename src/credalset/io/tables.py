@@ -113,6 +113,7 @@ def read_table(
     encoding: str | None = None,
     delimiter: str | None = None,
     whole: bool = False,
+    is_table: bool = True,
 ) -> Table:
     r"""Open files, a folder, pattern, archive or standard input (``-``) as record batches.
 
@@ -133,6 +134,8 @@ def read_table(
         into the most names.
     whole : bool
         Whether JSON records are all read before the first batch, so that fields may appear late.
+    is_table : bool
+        Whether messages recommend ``import --kind table``, which is not for votes.
 
     Examples
     --------
@@ -147,7 +150,8 @@ def read_table(
     normaliser = Normaliser()
 
     def opened(file: File) -> Table:
-        return _open_table(file, normaliser, encoding, delimiter, whole=whole, flat=True)
+        options = {"whole": whole, "flat": True, "is_table": is_table}
+        return _open_table(file, normaliser, encoding, delimiter, **options)
 
     first = opened(files[0])
 
@@ -290,13 +294,15 @@ def _open_table(
     opened: Opened | None = None,
     whole: bool = False,
     flat: bool = False,
+    is_table: bool = False,
 ) -> Table:
     need("pyarrow", "Reading tables")
-    with readable(file.name):
+    with readable(file.name, is_table=is_table):
         format, head, stream = opened or _open(file)
         if format in ("csv", "tsv"):
             text = open_text(file, head, stream, encoding)
-            table = _read_csv(file, head, text, "\t" if format == "tsv" else delimiter)
+            mark = "\t" if format == "tsv" else delimiter
+            table = _read_csv(file, head, text, mark, is_table=is_table)
         elif format in ("json", "jsonl"):
             documents = _documents(file, open_text(file, head, stream, encoding))
             table = _read_json(file, documents, None if whole else RECORDS)
@@ -312,7 +318,7 @@ def _open_table(
             )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with readable(file.name):
+        with readable(file.name, is_table=is_table):
             for batch in table.batches:
                 normalised = normaliser.batch(batch, schema)
                 for start in range(0, batch.num_rows, BATCH_ROWS):
@@ -402,7 +408,9 @@ def _is_ascii(column: pa.Array) -> bool:
 # --- formats ---
 
 
-def _read_csv(file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Table:
+def _read_csv(
+    file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | None, *, is_table: bool
+) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -412,10 +420,10 @@ def _read_csv(file: File, head: bytes, text: io.TextIOWrapper, delimiter: str | 
     mark = delimiter or _delimiter(start)
     names = _header(start, mark, strict=False)
     if len(names) == 1 and OTHER_DELIMITER in names[0] and delimiter is None:
+        copy = clean_copy(file.name, f"--delimiter {OTHER_DELIMITER!r}", is_table=is_table)
         raise FileFormatError(
             f"{file.name} has a header without comma, semicolon or tab: {names[0][:80]!r}. If "
-            f"{OTHER_DELIMITER!r} separates its columns, "
-            f"{clean_copy(file.name, f'--delimiter {OTHER_DELIMITER!r}')}."
+            f"{OTHER_DELIMITER!r} separates its columns, {copy}."
         )
     types = dict.fromkeys(names, pa.string())
     source = stream

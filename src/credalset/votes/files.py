@@ -30,7 +30,7 @@ def read_vote_table(path: str | Path) -> Annotations:
     `Annotations.read`.
     """
     # Votes are held in memory, so that JSON records may all be looked at for their fields.
-    table = read_table(path, whole=True)
+    table = read_table(path, whole=True, is_table=False)
     try:
         names = {role: str(name) for role, name in find_columns(table.schema.names, {}).items()}
     except ValueError:

@@ -36,6 +36,7 @@ NUMBER = re.compile(r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$")
 UNFINISHED = ".part"  # end of the hidden names
 LOCK = ".lock"  # in a folder that a job writes to; says who that is
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}  # a name that was to be new
 #: what a file system answers that has no locks, or none on folders
 LOCKLESS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF}
 NO_LOCK = -1
@@ -242,20 +243,29 @@ def _sync(path: Path) -> None:
 
 
 def _swap_in(staging: Path, path: Path) -> None:
-    if not path.exists():
+    if _take_free_name(staging, path) or _exchange(staging, path):
+        return
+    retired = _hidden_name(path)
+    # Between the renames only hidden names are left, which `load` names.
+    _under_way.discard(staging)
+    path.rename(retired)
+    try:
         staging.rename(path)
-    elif not _exchange(staging, path):
-        retired = _hidden_name(path)
-        _under_way.discard(
-            staging
-        )  # between the renames only hidden names are left, which `load` names
-        path.rename(retired)
-        try:
-            staging.rename(path)
-        except BaseException:
-            retired.rename(path)  # if this fails too, the old folder stays where it is, whole
+    except BaseException:
+        retired.rename(path)  # if this fails too, the old folder stays where it is, whole
+        raise
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def _take_free_name(staging: Path, path: Path) -> bool:
+    """Rename a folder unless the name is taken, which another process may do at any moment."""
+    try:
+        staging.rename(path)
+    except OSError as error:
+        if error.errno not in OCCUPIED:
             raise
-        shutil.rmtree(retired, ignore_errors=True)
+        return False
+    return True
 
 
 def _exchange(one: Path, other: Path) -> bool:

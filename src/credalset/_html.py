@@ -34,7 +34,8 @@ class Embedded:
     def _repr_html_(self) -> str:
         """Return the frame; its scripts reach neither the notebook nor its cookies."""
         look = f'style="width:100%;height:{self.height}px;border:1px solid #8884"'
-        return f'<iframe {look} sandbox="allow-scripts allow-downloads" srcdoc="{escape(self.html)}"></iframe>'
+        rights = 'sandbox="allow-scripts allow-downloads"'
+        return f'<iframe {look} {rights} srcdoc="{escape(self.html)}"></iframe>'
 
     def __repr__(self) -> str:
         return f"A page of {len(self.html.encode()) / 1000:.0f} kB, which notebooks show."

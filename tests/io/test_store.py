@@ -523,6 +523,17 @@ def test_killed_at_any_step_the_old_or_the_new_is_there(fallback: bool, saved: P
     assert set(outcomes) == ({"kl", "ws", "named"} if fallback else {"kl", "ws"})
 
 
+def test_two_writers_of_one_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one saw no folder, and could not rename its own to it a moment later."""
+    exists = Path.exists
+    folder = tmp_path / "new"
+    _files.write_folder(folder, {"first": b"1"})
+    monkeypatch.setattr(Path, "exists", lambda path: path != folder and exists(path))
+    _files.write_folder(folder, {"second": b"2"})
+    assert entries(folder) == ["second"]
+    assert entries(tmp_path) == ["new"]
+
+
 def test_writers_at_work_are_not_swept(tmp_path: Path) -> None:
     with _files.staged(tmp_path / "f") as staging:
         staging.write_bytes(b"first")

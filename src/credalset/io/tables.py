@@ -150,8 +150,9 @@ def read_table(
     normaliser = Normaliser()
 
     def opened(file: File) -> Table:
-        options = {"whole": whole, "flat": True, "is_table": is_table}
-        return _open_table(file, normaliser, encoding, delimiter, **options)
+        return _open_table(
+            file, normaliser, encoding, delimiter, whole=whole, flat=True, is_table=is_table
+        )
 
     first = opened(files[0])
 

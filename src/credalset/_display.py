@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -23,7 +23,8 @@ def progress(
     """Yield a function that takes the number of completed steps and a note to show beside the bar.
 
     The bar shows how many steps are done, how many are done per second if they have a unit, and the
-    time that is left.
+    time that is left, or the time taken if the number of steps is unknown. Within another bar, it
+    is a line below it.
 
     Parameters
     ----------
@@ -45,7 +46,6 @@ def progress(
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
-        from rich.progress import TimeRemainingColumn as TimeColumn
         from rich.text import Text
     except ImportError:
         shown = False
@@ -58,18 +58,50 @@ def progress(
 
     class Count(ProgressColumn):
         def render(self, task: Any) -> Text:
-            return Text(count_text(int(task.completed), task.total, task.speed, unit))
+            done = int(task.completed)
+            return Text(count_text(done, task.total, task.speed, task.fields["unit"]))
+
+    class Time(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(time_text(task.time_remaining, task.elapsed))
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         Count(),
         TextColumn("{task.fields[note]}"),
-        TimeColumn(),
+        Time(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total() if callable(total) else total, note="")
-        yield lambda steps, note: bar.update(task, advance=steps, note=note)
+    outer = OPEN[-1] if OPEN else None
+    bar = Progress(*columns, console=console, transient=True) if outer is None else outer
+    OPEN.append(bar)
+    try:
+        with bar if outer is None else nullcontext():
+            number = total() if callable(total) else total
+            task = bar.add_task(title, total=number, note="", unit=unit)
+            yield lambda steps, note: bar.update(task, advance=steps, note=note)
+            bar.remove_task(task)
+    finally:
+        OPEN.pop()
+
+
+#: bars that are shown now: a terminal has room for one display
+OPEN: list[Any] = []
+
+
+def time_text(left: float | None, elapsed: float | None) -> str:
+    """Write the time that is left, or that has passed if nobody knows.
+
+    Examples
+    --------
+    >>> time_text(75.2, 10.0), time_text(None, 3.4), time_text(7300, None)
+    ('1:15 left', '0:03', '2:01:40 left')
+    """
+    seconds = int((elapsed or 0) if left is None else left)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return text if left is None else f"{text} left"
 
 
 def count_text(done: int, total: float | None, speed: float | None, unit: str) -> str:
@@ -82,6 +114,8 @@ def count_text(done: int, total: float | None, speed: float | None, unit: str) -
     >>> count_text(3, None, None, "")
     '3/?'
     """
+    if total is None and not done:
+        return ""
     text = f"{done:,}/{'?' if total is None else f'{int(total):,}'}"
     if not unit:
         return text

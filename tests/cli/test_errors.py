@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import credalset as cs
 from credalset._files import taken
+from credalset.cli import words
 from credalset.cli.shared import visible
 from tests.cli.conftest import Run
 from tests.io.forging import BEGIN
@@ -179,6 +181,57 @@ def test_bad_options(words: list[str], name: str, files: Path, run: Run) -> None
     before = set(files.iterdir())
     assert name in run(*words, code=2).err.lower()
     assert set(files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--score", "wasserstein"], "--score 'wasserstein' is unknown. Did you mean 'ws'?"),
+        (["--score", "KL"], "Did you mean 'kl'?"),
+        (["--in-hand", "0,99"], "but --in-hand up to 99 needs 109"),
+        (["--in-hand", "0,99"], "or set --method imputed"),
+        (["--lead", "-1"], "--lead must be a finite number"),
+        (["--id", "nothing"], "--id names the column 'nothing'"),
+        (["--groups", "nothing"], "--groups names the column 'nothing'"),
+    ],
+)
+def test_messages_name_options_of_the_command_line(
+    options: list[str], sentence: str, files: Path, run: Run
+) -> None:
+    told = run("calibrate", "calibration.csv", "votes.csv", "-o", "x", *options, code=2).err
+    assert sentence in told
+
+
+def test_what_comes_next_can_be_typed(files: Path, run: Run) -> None:
+    calibrate = ["calibrate", "calibration.csv", "votes.csv", "-o", "my sets", *TABLE]
+    made = run(*calibrate, "--hold-out", "0.3")
+    (line,) = [line for line in made.err.splitlines() if "credalset check" in line]
+    check = shlex.split(line.partition(":  credalset ")[2])
+    assert check[:2] == ["check", "my sets"]
+    done = run(*check)
+    assert "credalset report 'my sets' calibration.csv votes.csv --columns" in done.err
+    assert "--votes-in-hand" not in done.err
+    run(*calibrate, "--hold-out", "0.3", "--in-hand", "0", "--overwrite")
+    assert "there is no --votes-in-hand" in run(*check, code=1).err  # few items are left to test
+
+
+def test_verdicts_have_colours_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "accept   12   error at most 0.1, certified\nkl  0.1  valid  0.3\nerror: no"
+    words.say(lines)
+    assert capsys.readouterr().err == f"{lines}\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    words.say(lines)
+    coloured = capsys.readouterr().err
+    assert "\x1b[32mvalid\x1b[0m" in coloured
+    assert "\x1b[1;31merror:" in coloured
+    assert "\x1b[32maccept" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    words.say(lines)
+    assert "\x1b[3" not in capsys.readouterr().err
 
 
 def test_the_version(run: Run) -> None:

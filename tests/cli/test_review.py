@@ -134,12 +134,12 @@ def test_wrong_use_is_told_in_a_sentence(table: tuple[pd.DataFrame, np.ndarray],
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")
     for words, message in [
-        ([*review, "-o", "out", "--error", "2"], "error must lie strictly between 0 and 1"),
+        ([*review, "-o", "out", "--error", "2"], "--error must lie strictly between 0 and 1"),
         ([*review, "-o", "out", "--error", "few"], "--error must be numbers"),
         ([*review, "-o", "mine"], "holds other files"),
         ([*review, "-o", "nowhere/out"], "there is no folder"),
         ([*review, "-o", "out", "--previous", "mine"], "holds no record.json"),
-        (["plan", "mine", "-o", "x.csv"], "not the folder of a review"),
+        (["plan", "mine", "-o", "x.csv"], "was not written by credalset"),
         (["review", "votes.csv", "-o", "out", "--groups", "channel"], "name columns of"),
     ]:
         assert message in run(*words, code=2).err

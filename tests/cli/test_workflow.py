@@ -140,7 +140,7 @@ def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: 
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     command = ["predict", "made", "test.csv", "--overwrite", "-o", "sets.csv", "--alpha"]
     assert run(*command, 0.001).err.count(f"{N} calibration items") == 1
-    assert run(*command, 0.9).err.count("note: alpha") == 1
+    assert run(*command, 0.9).err.count("note: --alpha") == 1
     assert "note" not in run(*command, 0.1).err
     table = pd.read_csv("calibration.csv")
     table.loc[:39, CLASSES] = [1.0, 0.0, 0.0]

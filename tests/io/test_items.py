@@ -98,7 +98,7 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
         ("task,yes,no\na,1,0\n", {"id": "nr"}, "'nr'"),
         ("task,yes,no\na,1,0\n", {"extra": {"groups": "side"}}, "'side'"),
         ("task,yes,no\na,1,0\n", {"select": columns(classes=["yes", "maybe"])}, "'maybe'"),
-        ("task,words,more\na,b,c\n", {}, "with columns"),
+        ("task,words,more\na,b,c\n", {}, "columns=…"),
         ("task,yes,no\n", {}, "no rows"),
     ],
 )

@@ -133,7 +133,7 @@ class Decider:
         after[accepted[:, self.main]] = 1.0
         square = np.zeros(len(hand))
         size = max(1, TOGETHER // PATHS)
-        with progress("Looking ahead", len(open_rows)) as advance:
+        with progress("Looking ahead", len(open_rows), unit="items") as advance:
             for start in range(0, len(open_rows), size):
                 rows = open_rows[start : start + size]
                 steps = self._look_ahead(

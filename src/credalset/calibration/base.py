@@ -552,7 +552,7 @@ def as_level(alpha: Any) -> Fraction:
     if number > LARGEST_LIKELY:
         warn(
             f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the "
-            f"items. Set alpha to {1 - number:.3g} for a coverage of {number:g}."
+            f"items. Set alpha={1 - number:.3g} for a coverage of {number:g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

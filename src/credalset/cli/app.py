@@ -14,7 +14,7 @@ import typer
 
 from credalset._version import __version__
 from credalset.cli.codes import CLUSTER_FAILED, ENDED, INTERRUPTED, PIPE_CLOSED, WRONG_USE
-from credalset.cli.words import note, say
+from credalset.cli.words import note, say, spelled
 from credalset.exceptions import ClusterError, CredalSetWarning
 
 #: commands in the order of the help, with the module and the name of the function. A command's
@@ -79,9 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", CredalSetWarning)
-        warnings.showwarning = _notes()
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        warnings.showwarning = _notes(given)
         try:
-            given = sys.argv[1:] if arguments is None else list(arguments)
             # One command, unless something else is asked for, such as the help.
             asked = given[:1] if given and given[0] in COMMANDS else list(COMMANDS)
             app = make_app(asked)
@@ -103,17 +103,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             return _fail(_about_file(error), WRONG_USE)
         except (ValueError, TypeError, ImportError) as error:
-            return _fail(str(error), WRONG_USE)
+            return _fail(spelled(str(error), _options_of(given)), WRONG_USE)
 
 
-def _notes() -> Any:
+def _options_of(given: Sequence[str]) -> dict[str, str]:
+    """Return the options of the command that was given, by the names of the arguments."""
+    if not given or given[0] not in COMMANDS:
+        return {}
+    group: Any = typer.main.get_command(make_app([given[0]]))
+    parameters = group.commands[given[0]].params
+    return {each.name: each.opts[0] for each in parameters if each.opts[0].startswith("--")}
+
+
+def _notes(given: Sequence[str]) -> Any:
     """Return a function that prints each warning once, however many batches it is about."""
     said: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:
         if str(message) not in said:
             said.add(str(message))
-            note(str(message))
+            note(spelled(str(message), _options_of(given)))
 
     return show
 

@@ -76,6 +76,12 @@ def calibrate(
         calibration = calibrate_in_hand(pair, score, numbers, method, policy, random_state)
     calibration.save(out)
     shared.say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
+    again = shared.said_again(id=id, columns=columns, logits=logits, groups=groups)
+    tested = [predictions, votes] if hold_out else ["held-out.csv", votes]
+    shared.say_next(
+        ("Test it on items kept aside", ["check", out, *tested, *again]),
+        ("Sets for new items", ["predict", out, "new.csv", "-o", "sets.csv", *again]),
+    )
 
 
 def calibrate_in_hand(

@@ -34,6 +34,7 @@ def check(
     too low, or if no other items are left.
     """
     model = shared.load_model(calibration, trusted)
+    shared.check_votes_in_hand(model, calibration, votes_in_hand)
     extra = {"groups": groups, "weights": weights}
     source = shared.TableSource(predictions, id, columns, extra, logits, strict)
     pair = shared.read_held_out(source, votes, model, votes_in_hand)
@@ -45,9 +46,16 @@ def check(
             "check", passed=result.passed, rows=list(result), groups=list(result.groups)
         )
     else:
-        typer.echo(shared.visible(result))
+        shared.tell(result)
     if not result.passed:
         raise typer.Exit(CHECK_FAILED)
+    if not as_json:
+        again = shared.said_again(id=id, columns=columns, logits=logits, groups=groups)
+        hand = shared.said_again(votes_in_hand=votes_in_hand)
+        shared.say_next(
+            ("The same as a page", ["report", calibration, predictions, votes, *hand, *again]),
+            ("Sets for new items", ["predict", calibration, "new.csv", "-o", "sets.csv", *again]),
+        )
 
 
 def report(
@@ -77,6 +85,7 @@ def report(
     """
     shared.check_output(out, overwrite)
     model = shared.load_model(calibration, trusted)
+    shared.check_votes_in_hand(model, calibration, votes_in_hand)
     extra = {"groups": groups, "weights": weights, "texts": texts}
     source = shared.TableSource(predictions, id, columns, extra, logits, strict)
     pair = shared.read_held_out(source, votes, model, votes_in_hand)

@@ -71,6 +71,12 @@ def fit(
             f"commands need\n--trusted {','.join(untrusted)}"
         )
     shared.say(f"{clf.calibration_!r}\nWrote {out}")
+    again = shared.said_again(id=id, groups=groups)
+    tested = [features, votes] if hold_out else ["held-out.csv", votes]
+    shared.say_next(
+        ("Test it on items kept aside", ["check", out, *tested, *again]),
+        ("Sets for new items", ["predict", out, "new.csv", "-o", "sets.csv", *again]),
+    )
 
 
 def make_learner(name: str, random_state: int) -> tuple[Any, str]:

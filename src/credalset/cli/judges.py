@@ -110,7 +110,7 @@ def compare_judges(
     if as_json:
         shared.print_json("judges", **found.to_dict())
     else:
-        typer.echo(shared.visible(found))
+        shared.tell(found)
     if plot is not None:
         shared.say(f"Wrote {plot}")
 
@@ -202,7 +202,7 @@ def estimate(
             items_needed=None if needed is None else dict(zip(found.names, needed, strict=True)),
         )
         return
-    typer.echo(shared.visible(found))
+    shared.tell(found)
     if needed is not None:
         parts = [
             f"{name}: {'more than all' if np.isinf(number) else int(number)}"

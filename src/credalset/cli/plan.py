@@ -85,8 +85,10 @@ def plan(
             _write_label_studio(label_studio, names, classes, items or predictions, id)
         return
     if predictions is None or audit is not None:
+        shared.load_model(calibration)
         raise ValueError(
-            f"{calibration} is not the folder of a review: name predictions, without --audit."
+            f"{calibration} holds no review, whose items would be known. Name predictions, and "
+            f"leave out --audit: credalset plan {calibration} new.csv -o {out}"
         )
     loaded = shared.load_model(calibration)
     shared.check_in_hand(loaded, calibration)
@@ -136,6 +138,11 @@ def plan(
             f"{len(asked)} of {plural(len(table), 'item')} to ask, "
             f"{forecast.total:,.0f} votes to come ({low:,.0f} to {high:,.0f})\n"
             f"Wrote {plural(len(asked), 'item')} to {out}"
+        )
+        again = shared.said_again(id=id, columns=columns, logits=logits, **options)
+        more = ["--votes-in-hand", votes_in_hand or "votes.csv", "-o", out, "--overwrite"]
+        shared.say_next(
+            ("With one more vote on each", ["plan", calibration, predictions, *more, *again])
         )
 
 

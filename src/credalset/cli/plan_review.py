@@ -57,11 +57,11 @@ def plan_reviewed(
         return names_of(tasks), Record.read(Path(folder)).classes
     words = f"{len(asked)} of {plural(len(rows), 'item')} to ask"
     if audit is not None:
-        words += (
-            f", and {size} to audit among them: one vote each. Add the votes to the file, and "
-            "review again with --overwrite"
-        )
-    shared.say(f"{words}\nWrote {plural(len(tasks), 'item')} to {out}")
+        words += f", and {size} to audit among them: one vote each"
+    shared.say(
+        f"{words}\nWrote {plural(len(tasks), 'item')} to {out}\n"
+        f"When their votes are in your file, review again in {folder} with --overwrite."
+    )
     return names_of(tasks), Record.read(Path(folder)).classes
 
 

@@ -166,12 +166,11 @@ def review(
     shared.say(f"\n{_curves(found)}")
     if judged is not None and judged.words:
         shared.say(f"\n{judged.words}")
-    shared.say(
-        f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}\n"
-        f"Votes for the items to ask:  credalset plan {out} -o tasks.csv\n"
-        f"New items:                   credalset plan {out} new.csv -o tasks.csv\n"
-        f"After votes were bought:     credalset plan {out} --audit 200 -o tasks.csv, then review "
-        "with --overwrite"
+    shared.say(f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}")
+    shared.say_next(
+        ("Which items to ask", ["plan", out, "-o", "tasks.csv"]),
+        ("New items, by the same rule", ["plan", out, "new.csv", "-o", "steps.csv"]),
+        ("To certify votes bought since", ["plan", out, "--audit", "200", "-o", "tasks.csv"]),
     )
 
 

@@ -21,6 +21,8 @@ from credalset._display import join_names, plural
 from credalset.calibration.base import Predictor
 from credalset.cli.words import note as note
 from credalset.cli.words import say as say
+from credalset.cli.words import say_next as say_next
+from credalset.cli.words import tell as tell
 from credalset.cli.words import visible as visible
 from credalset.exceptions import FileFormatError
 from credalset.io.features import select_training
@@ -112,6 +114,18 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def said_again(**options: Any) -> list[str]:
+    """Return options that were given, as words of a command that reads the same tables."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif value not in (None, False):
+            words += [flag, str(value)]
+    return words
+
+
 def split(names: str | None) -> list[str]:
     """Read names separated by commas; one that holds a comma stands in double quotes."""
     found = next(csv.reader([names or ""], skipinitialspace=True), [])
@@ -178,6 +192,14 @@ def check_in_hand(model: Any, path: str) -> None:
         raise ValueError(
             f"{path} was calibrated without votes in hand. Calibrate it with --in-hand or --lead."
         )
+
+
+def check_votes_in_hand(model: Any, path: str, votes_in_hand: str | None) -> None:
+    """Refuse votes in hand that the sets of a model do not use; say so if they could use some."""
+    if votes_in_hand is not None:
+        check_in_hand(model, path)
+    elif uses_votes(model) and model.calibration.policy is None:
+        note(NO_VOTES)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from typing import Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from credalset._display import join_names, plural
@@ -83,7 +82,8 @@ def agree(
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
     else:
-        typer.echo(shared.visible(agreement))
+        shared.tell(agreement)
+        shared.say_next(("Where all items stand", ["review", votes, "-o", "review"]))
 
 
 def import_votes(
@@ -186,6 +186,11 @@ def import_votes(
         shared.note(f"{sentence}.")
     first = join_names(votes.items or range(len(votes)), 3)
     shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {wrote} to {out}")
+    if values == "votes":
+        shared.say_next(
+            ("Do annotators agree", ["agree", out]),
+            ("Where all items stand", ["review", out, "-o", "review"]),
+        )
 
 
 def import_table(

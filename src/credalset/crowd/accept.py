@@ -99,12 +99,12 @@ def crowd_cases(
     parts = []
     per_item = 4 * prediction.shape[1] * max(int(counts.astype(bool).sum(axis=1).max(initial=1)), 1)
     rows = blocks(len(counts), per_item)
-    with progress("Certifying", len(rows)) as advance:
+    with progress("Certifying", len(counts), unit="items") as advance:
         for block in rows:
             seen = hold_back(counts[block], loss, in_hand, generator, certifies=certifies)
             own = prediction[block]
             parts.append(evaluate_cases(partial(believe, law), loss, own, seen, len(own)))
-            advance(1, "")
+            advance(len(own), "")
     return join_cases(parts, [block.start for block in rows], len(counts))
 
 

@@ -123,7 +123,7 @@ class Crowd(Believer):
     def _read(self, predictions: Any, votes: Any, *, partial: bool = True) -> VotedItems:
         """Read predictions and votes over the classes of the crowd."""
 
-    def _refuse_fitted(self, voted: VotedItems, remedy: str = "set method to imputed") -> None:
+    def _refuse_fitted(self, voted: VotedItems, remedy: str = "set method='imputed'") -> None:
         """Refuse items with the names of items that the crowd was fitted to."""
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
@@ -169,7 +169,7 @@ def enough_votes(
         if min_votes is None and largest > spare:
             remedy = f"Lower {name} to at most {largest - spare}"
         if (name, method) == ("in_hand", "panel"):
-            remedy += ", or set method to imputed"
+            remedy += ", or set method='imputed'"
         raise ValueError(
             f"votes has at most {largest} votes on an item, but {name} up to {most} needs "
             f"{needed}. {remedy}."

@@ -96,7 +96,7 @@ def select_texts(
     if len(words) != 1:
         raise ValueError(
             f"the model reads texts, and {len(words)} columns hold texts ({join_names(words)}). "
-            "Name the one to read with columns."
+            "Name the one to read: columns=…"
         )
     return Selection(words, tuple(words), True)
 
@@ -208,7 +208,7 @@ def _select_predictions(
         missing = [label for label in wanted if starts[0] + label not in known]
         raise ValueError(
             f"no column is called {join_names(missing)}, as the classes are; the table has "
-            f"{join_names(schema.names, 12)}. Say which columns hold them with columns: --columns "
+            f"{join_names(schema.names, 12)}. Say which columns hold them: --columns "
             f"{columns_of_classes(free, wanted)}"
         )
     if len(lists) == 1:
@@ -658,7 +658,7 @@ def _without_words(
         hold = "holds" if len(words) == 1 else "hold"
         raise ValueError(
             f"no column of {path} holds numbers: {join_names(words)} {hold} words. Name the "
-            "columns with columns."
+            "columns: columns=…"
         )
     note = f"columns of words were left out: {join_names(words)}."
     return Selection(kept, tuple(labels[name] for name in kept)), [note]

@@ -148,8 +148,17 @@ def get_score(score: str | Score) -> Score:
         raise TypeError(f"score must be a name or a Score object, but is {score!r}.")
     found = find_score(score)
     if found is None:
+        known = [
+            name if name == each.__name__.lower() else f"{name} ({each.__name__})"
+            for name, each in sorted(REGISTRY.items())
+        ]
+        meant = [
+            f" Did you mean {name!r}?"
+            for name, each in REGISTRY.items()
+            if score.lower().replace("-", "").replace("_", "") in (name, each.__name__.lower())
+        ]
         raise ValueError(
-            f"score {score!r} is unknown; known names are {', '.join(sorted(REGISTRY))}. Import "
-            "the module that registers your own score."
+            f"score {score!r} is unknown.{''.join(meant)} Known names are {', '.join(known)}, and "
+            "those that an imported module registers."
         )
     return found()

@@ -170,6 +170,19 @@ def test_a_class_bias_of_the_model_is_removed_before_anything_is_decided() -> No
     assert found.certified.mean() > 0.8 * example().certified.mean()
 
 
+def test_people_are_claimed_to_be_divided_only_where_two_votes_can_be_held_back() -> None:
+    generator = np.random.default_rng(2)
+    truth = generator.dirichlet(np.full(3, 2.0), 900)
+    counts = generator.multinomial(generator.integers(1, 5, 900), truth)
+    found = cs.review(np.full((900, 3), 1 / 3), counts, error=0.1)
+    claim = next(each for each in found.sentences if "two annotators disagree" in each)
+    divided = found.step == "divided"
+    assert divided.sum() > 100
+    assert (counts[divided].sum(axis=1) >= 2).all()
+    assert 1.0 - (truth[divided] ** 2).sum(axis=1).mean() >= 0.4
+    assert f"{divided.sum()} items that are claimed" in claim
+
+
 def test_all_votes_are_never_called_certified() -> None:
     found = cs.review(*table(), error=0.25, decide_from="all")
     assert not found.certified.any()
@@ -178,7 +191,7 @@ def test_all_votes_are_never_called_certified() -> None:
     assert found.queue.risk[found.step == "accept"].mean() <= 0.25
 
 
-def test_without_a_model() -> None:
+def test_without_a_model(tmp_path: Path) -> None:
     _, votes = table()
     found = cs.review(None, votes, error=0.3)
     assert sum(found.queue.counts().values()) == N
@@ -193,6 +206,9 @@ def test_without_a_model() -> None:
     accepted = learned.step == "accept"
     assert accepted.sum() > 50
     assert 1.0 - truth[accepted].mean() <= 0.25
+    learned.save(tmp_path / "out")
+    again = cs.load(tmp_path / "out" / "model")
+    assert again.predict_proba(pd.DataFrame({"text": data.texts[:5]})).shape == (5, 3)
 
 
 # --- bad input ---

@@ -98,6 +98,29 @@ def test_an_audit_that_sees_more_errors_certifies_less() -> None:
     assert audit_threshold(grid, risk, np.ones(200), 0.1, 0.1) == -np.inf
 
 
+def test_an_audit_is_about_the_loss_and_the_error_it_was_drawn_for() -> None:
+    """Costs that are all alike are proved as the share of errors is, in their own unit."""
+    data = cs.datasets.make_synthetic(900, n_classes=3, n_votes=8, random_state=0)
+    generator = np.random.default_rng(0)
+    few = np.array([generator.multivariate_hypergeometric(row, 3) for row in data.counts])
+    for costs, error in ((None, 0.3), (5.0 * (1 - np.eye(3)), 1.5)):
+        first = cs.review(data.distributions, few, error=error, costs=costs)
+        rows = draw_sample(np.flatnonzero(first.step == "accept"), 250, np.random.default_rng(1))
+        record = first.record.with_audit(rows, 0.1)
+        more = few.copy()
+        left = data.counts - few
+        for row in rows:
+            more[row] += np.random.default_rng(row).multivariate_hypergeometric(left[row], 1)
+        found = cs.review(data.distributions, more, error=error, costs=costs, previous=record)
+        assert found.record.about[-1].proof == "audit"
+        assert found.certified.sum() > 200
+        assert f"{error:g}" in found.sentences[0]
+        assert ("mean cost" in found.sentences[0]) == (costs is not None)
+        assert [row["error"] for row in found.curve() if row["certified"]] == [error]
+        with pytest.raises(ValueError, match="drawn for an error of"):
+            cs.review(data.distributions, more, error=0.1, costs=costs, previous=record)
+
+
 def test_rounds_share_the_probability_of_failing() -> None:
     data = cs.datasets.make_synthetic(300, n_classes=3, n_votes=4, random_state=0)
     options = {"error": 0.4, "total_rounds": 2}

@@ -138,6 +138,24 @@ def test_beliefs_are_those_of_the_posterior_in_any_block() -> None:
     np.testing.assert_allclose(found.agreement, (variance + mean**2).sum(axis=1))
 
 
+def test_the_risk_of_an_item_has_the_same_bits_in_any_batch() -> None:
+    """Or of items that are alike, some would be accepted and some not."""
+    generator = np.random.default_rng(0)
+    shares = generator.dirichlet([0.3, 0.3], 3000)
+    counts = generator.multinomial(3, shares).astype(float)
+    p = 0.6 * shares + 0.2
+    crowd = cs.DirichletCrowd(max_iter=10).fit(p[:500], counts[:500])
+
+    def risk(rows: np.ndarray) -> np.ndarray:
+        return LOSSES["annotator"].decide(believe(crowd.law_, p[rows], counts[rows])).risk
+
+    together = risk(np.arange(3000))
+    for size in (1, 2, 3, 7, 64, 999):
+        for start in (0, 5, 1234):
+            rows = np.arange(start, start + size)
+            np.testing.assert_array_equal(risk(rows), together[rows])
+
+
 # --- two rules for one table ---
 
 

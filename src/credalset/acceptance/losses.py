@@ -11,6 +11,8 @@ import numpy as np
 
 from credalset._typing import FloatArray, IntArray
 
+DIGITS = 12  # of a risk
+
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
@@ -42,11 +44,18 @@ Believe = Callable[[FloatArray, FloatArray], Beliefs]
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """Label, predicted loss of accepting it, and variance of this loss, of N items."""
+    """Label, predicted loss of accepting it, and variance of this loss, of N items.
+
+    Risks are rounded, so that items with the same prediction and votes have the same risk whichever
+    items are computed beside them, and all of them are accepted or none.
+    """
 
     labels: IntArray
     risk: FloatArray
     variance: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "risk", np.round(self.risk, DIGITS))
 
 
 @dataclass(frozen=True, eq=False)

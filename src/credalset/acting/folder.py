@@ -44,9 +44,7 @@ def check_folder(path: str | Path, *, overwrite: bool) -> Record | None:
     return Record.read(folder)
 
 
-def write_review(
-    found: Review, path: str | Path, *, id: str = "item", model: Any = None, **page: Any
-) -> Report:
+def write_review(found: Review, path: str | Path, *, id: str = "item", **page: Any) -> Report:
     """Write queue, page, record and rule of a review into a folder, in one step.
 
     Files that somebody has put there, and the rounds of the record, are kept.
@@ -64,8 +62,8 @@ def write_review(
         write_queue(found, staging / QUEUE, id=id)
         (staging / PAGE).write_bytes(written.html.encode())
         save(found.stored, staging / RULE)
-        if model is not None:
-            save(model, staging / MODEL)
+        if found.model is not None:
+            save(found.model, staging / MODEL)
     return written
 
 

@@ -63,7 +63,7 @@ def _accept_rule(
 ) -> AcceptRule:
     """Return the first rule with what it accepts among the items that have certified it."""
     claim = terms.claim
-    half = replace(claim, confidence=1.0 - claim.delta / 2.0)
+    own = rules.table.claim_of(0, claim)
     fitted = rules.table.fitted[0]
     thresholds = rules.thresholds[0]
     sizes = np.zeros(len(thresholds), dtype=np.int64)
@@ -88,8 +88,8 @@ def _accept_rule(
         shares=shares,
         sizes=sizes,
         n_votes=(int(fewest), int(n_votes.max(initial=0))),
-        forecast=forecast_shares(fitted, half, len(others)),
-        needed=tuple(enough_items(fitted, half, error) for error in claim.errors),
+        forecast=forecast_shares(fitted, own, len(others)),
+        needed=tuple(enough_items(fitted, own, error) for error in claim.errors),
         n_classes=len(table.classes),
         groups=table.groups,
         classes=table.class_names,

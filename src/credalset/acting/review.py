@@ -110,7 +110,10 @@ class Review:
             Rows ``error``, ``accepted`` and ``certified``, which print as a table.
         """
         known = {round(error, 9): count / len(self) for error, count in self.accepted.items()}
-        proved = set(known) if self.certified.any() else set()
+        # An audit is about the first error alone.
+        by_audit = self.record.about[-1].proof == "audit"
+        claimed = self.errors[:1] if by_audit else self.errors
+        proved = {round(error, 9) for error in claimed} if self.certified.any() else set()
         rows = []
         for error, share in sorted({**dict(self.by_error.tolist()), **known}.items()):
             is_known = round(error, 9) in proved
@@ -420,7 +423,8 @@ def review_table(
         np.zeros(len(table), dtype=bool),
     )
     n_accepted = decisions.accepted[table.voted].sum(axis=0)
-    by_error = forecast_shares(rules.table.fitted[0], terms.claim, len(table))
+    first = rules.table.claim_of(0, terms.claim)
+    by_error = forecast_shares(rules.table.fitted[0], first, rules.table.cases[0].n_items)
     by_error[:, 0] *= terms.claim.unit
     n_claimed = int(decisions.divided.sum())
     return Review(

@@ -7,7 +7,7 @@ certificate is for decisions from one vote fewer than an item has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,9 +80,8 @@ def _by_group(table: Table, rules: TableRule, claim: Claim, number: int) -> Floa
             clusters = np.unique(table.units[others][rows], return_inverse=True)[1]
         cases: Cases = rules.cases[number].take(rows)
         fitted = rules.fitted[number]
-        found.append(
-            certify(cases, fitted, claim.loss, claim.errors, claim.delta / 2.0, clusters=clusters)
-        )
+        delta = rules.deltas[number]
+        found.append(certify(cases, fitted, claim.loss, claim.errors, delta, clusters=clusters))
     return np.array(found)
 
 
@@ -142,15 +141,20 @@ def _decide(
     for number in (0, 1):
         rows = np.flatnonzero(rules.table.rule == number)
         if len(rows):
-            found = rules.decider(number, terms).decide(
+            decided = rules.decider(number, terms).decide(
                 rules.table.fits[number].prediction[rows],
                 hand[rows],
                 earlier[rows],
                 table.codes[rows],
                 thresholds=thresholds[number],
             )
-            parts.append((rows, found))
-    return Decisions.joined(parts, len(table))
+            parts.append((rows, decided))
+    found = Decisions.joined(parts, len(table))
+    if not rules.is_divided_certified:
+        return found
+    # The claim is certified for items with two votes to hold back.
+    has_pair = table.counts.sum(axis=1) >= LOSSES["divided"].n_held_back
+    return replace(found, divided=found.divided & has_pair)
 
 
 def guarded(

@@ -68,17 +68,16 @@ def _what_would_do(table: Table, rules: Certified, terms: Terms) -> str:
 
     It is about the first rule that lacks a threshold, and its first group that does.
     """
-    claim = terms.claim
     is_certified = np.isfinite(rules.thresholds[:, :, terms.main])
     number = int(np.argmin(is_certified.all(axis=1)))
     code = int(np.argmin(is_certified[number]))
-    half = replace(claim, errors=(terms.error,), confidence=1.0 - claim.delta / 2.0)
+    own = replace(rules.table.claim_of(number, terms.claim), errors=(terms.error,))
     fitted = rules.table.fitted[number]
     others = np.setdiff1d(np.arange(len(table)), rules.table.learned_from[number])
     size = int((table.codes[others] == code).sum())
-    needed = [enough_items(fitted, half, terms.error)]
+    needed = [enough_items(fitted, own, terms.error)]
     limits = rules.thresholds[number, code, [terms.main]]
-    sentence = too_few(half, limits, needed, fitted, size)
+    sentence = too_few(own, limits, needed, fitted, size)
     if table.groups is not None:
         sentence += f" in the group {table.groups[code]!r}"
     without = int((~is_certified[rules.table.rule, table.codes]).sum())

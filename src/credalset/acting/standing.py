@@ -83,21 +83,21 @@ def find_standing(
         return Standing("none", since, sentence, nothing, 0.0)
     if not accepted.any():
         return Standing("votes", 0, "", nothing, claim.delta)
-    sentence = (
-        f"Certified: with probability at least {claim.confidence:g}, another annotator would give "
-        f"another label to at most a share {error} of the accepted labels"
-    )
-    if claim.loss.name == "cost":
-        sentence = (
-            f"Certified: with probability at least {claim.confidence:g}, the mean cost of the "
-            f"accepted labels, for another annotator, is at most {error}"
-        )
     within = "" if table.groups is None else ", in each group by itself"
-    sentence += (
-        f"{within}. This is a mean over accepted items, and says nothing about one of them, or "
-        "about the other steps."
+    sentence = (
+        f"Certified: with probability at least {claim.confidence:g}, "
+        f"{_bound(terms, 'the accepted labels')}{within}. This is a mean over accepted items, and "
+        "says nothing about one of them, or about the other steps."
     )
     return Standing("votes", 0, sentence, accepted, claim.delta)
+
+
+def _bound(terms: Terms, labels: str) -> str:
+    """Say what is bounded, for labels that are named in words."""
+    error = f"{terms.shown_error:g}"
+    if terms.claim.loss.name == "cost":
+        return f"the mean cost of {labels}, for another annotator, is at most {error}"
+    return f"another annotator would give another label to at most a share {error} of {labels}"
 
 
 def _audit(
@@ -107,7 +107,11 @@ def _audit(
     before: Round,
     known: BoolArray,
 ) -> Standing | None:
-    """Evaluate an audit that was drawn after the last round, if its votes have come."""
+    """Evaluate an audit that was drawn after the last round, if its votes have come.
+
+    A cost between 0 and 1 becomes an error with this probability, so that the number of errors has
+    the mean that is tested.
+    """
     last = record.about[-1]
     rows = np.flatnonzero(before.audited & known)
     if not last.audit_size or not len(rows):
@@ -123,27 +127,34 @@ def _audit(
             "evaluated once nine of ten have; the others then count as errors."
         )
         return None
+    if last.loss != terms.claim.loss.name or not np.isclose(last.errors[0], terms.shown_error):
+        raise ValueError(
+            f"the audit was drawn for an error of {last.errors[0]:g} and the loss {last.loss}, and "
+            "is evaluated for these. Review once with them; then choose another error."
+        )
     risk = np.append(before.risk[rows], np.full(last.audit_size - len(rows), -np.inf))
-    wrong = np.ones(last.audit_size)
-    wrong[: len(rows)] = vote != before.label[rows]
+    has_vote = np.flatnonzero(vote >= 0)
+    held = np.eye(len(record.classes))[vote[has_vote]]
+    loss = np.ones(last.audit_size)
+    loss[has_vote] = terms.claim.loss.of(before.label[rows[has_vote]], held)
+    wrong = (generator.random(last.audit_size) < loss).astype(np.float64)
     pool = np.flatnonzero((before.step == "accept") & known)
     grid = sequence(before.risk[pool], risk, terms.error)
     threshold = audit_threshold(grid, risk, wrong, terms.error, last.audit_delta)
     certified = np.zeros(len(table), dtype=bool)
     certified[pool[before.risk[pool] <= threshold]] = True
-    error = f"{terms.shown_error:g}"
     if not certified.any():
         tested = risk <= threshold if np.isfinite(threshold) else np.ones(len(risk), dtype=bool)
         n_wrong = int(wrong[tested].sum())
         sentence = (
             f"Not certified: {n_wrong} of {last.audit_size} votes of the audit are against the "
-            f"label, too many to prove an error of {error}."
+            f"label, too many to prove an error of {terms.shown_error:g}."
         )
         return Standing("none", last.since or len(record), sentence, certified, last.audit_delta)
+    labels = plural(int(certified.sum()), "label")
     sentence = (
-        f"Certified by audit: with probability at least {1 - last.audit_delta:g}, another "
-        f"annotator would give another label to at most a share {error} of the "
-        f"{plural(int(certified.sum()), 'label')} accepted in round {len(record)}. Labels that "
+        f"Certified by audit: with probability at least {1 - last.audit_delta:g}, "
+        f"{_bound(terms, f'the {labels} accepted in round {len(record)}')}. Labels that "
         "are accepted since are not certified; the next audit tests them."
     )
     return Standing("audit", 0, sentence, certified, last.audit_delta)

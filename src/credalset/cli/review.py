@@ -144,7 +144,6 @@ def review(
         found,
         out,
         id=inputs.id,
-        model=found.model,
         title=title,
         texts=inputs.texts,
         groups=inputs.groups,

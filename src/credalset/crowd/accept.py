@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -185,6 +185,8 @@ class TableRule:
         The items that certified each rule, numbered as in the table.
     fitted : tuple of two Cases
         The items that chose the thresholds to test.
+    deltas : tuple of two floats
+        Probability with which each rule may fail.
     """
 
     fits: tuple[Fitted, Fitted]
@@ -193,6 +195,11 @@ class TableRule:
     thresholds: FloatArray
     cases: tuple[Cases, Cases]
     fitted: tuple[Cases, Cases]
+    deltas: tuple[float, float]
+
+    def claim_of(self, number: int, claim: Claim) -> Claim:
+        """Return the claim with the confidence at which one of the rules is certified."""
+        return replace(claim, confidence=1.0 - self.deltas[number])
 
     def beliefs(self, hand: FloatArray) -> Beliefs:
         """Return what the rule of each item believes, given votes in hand, (n, K)."""
@@ -261,8 +268,13 @@ def two_rules(
     everything = np.arange(n_items)
     rule = np.zeros(n_items, dtype=np.int64)
     rule[first] = 1
-    fits, thresholds, cases, fitted = [], [], [], []
-    for number, rows in enumerate((first, second)):
+    shares = (float((rule == 0).mean()), float((rule == 1).mean()))
+    deltas = (claim.delta * shares[0], claim.delta * shares[1])
+    fits: list[Fitted] = []
+    thresholds: list[FloatArray] = []
+    cases: list[Cases] = []
+    fitted: list[Cases] = []
+    for rows, delta in zip((first, second), deltas, strict=True):
         made = fit(rows)
         found = crowd_cases(made.law, made.prediction, counts, claim.loss, None, generator)
         own = found.take(rows)
@@ -272,7 +284,6 @@ def two_rules(
         fits.append(made)
         fitted.append(own)
         cases.append(rest)
-        delta = claim.delta * float((rule == number).mean())
         thresholds.append(certify(rest, own, claim.loss, claim.errors, delta, clusters=clusters))
     return TableRule(
         (fits[0], fits[1]),
@@ -281,6 +292,7 @@ def two_rules(
         np.array(thresholds),
         (cases[0], cases[1]),
         (fitted[0], fitted[1]),
+        deltas,
     )
 
 

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset import _batch
 from credalset.calibration.thresholds import Thresholds
+from credalset.crowd.posterior import Posterior
 from credalset.predictors.protocol import predict_array
 from credalset.scores import Score
 from credalset.sets import membership
@@ -42,6 +43,7 @@ COUNTED: dict[Any, tuple[str, str | None]] = {
     Score._region.__code__: ("sets", None),
     Thresholds.thresholds.__code__: ("thresholds", None),
     membership.contains_rows.__code__: ("memberships", None),
+    vars(Posterior)["given"].__func__.__code__: ("posteriors", None),
 }
 
 
@@ -116,13 +118,20 @@ def test_crowd() -> None:
     made = crowd.conformalize(P[CALIB], VOTES[CALIB], "tv", in_hand=(0, 3))
     hand = VOTES[TEST].clip(upper=1)
     found = count(lambda: made.predict_set(P[TEST], 0.1, votes=hand))
-    assert found == {"read predictions": 1, "read votes": 1, "thresholds": 2, "sets": 1}
+    assert found == {
+        "read predictions": 1,
+        "read votes": 1,
+        "posteriors": 1,
+        "thresholds": 2,
+        "sets": 1,
+    }
     found = count(
         lambda: cs.evaluate(made, P[TEST], VOTES[TEST] - hand, ALPHAS, votes_in_hand=hand)
     )
     assert found == {
         "read predictions": 1,
         "read votes": 2,  # those in hand, and the others
+        "posteriors": 1,
         "scores": 1,
         "thresholds": 2 * len(ALPHAS),
         "sets": len(ALPHAS),

@@ -275,9 +275,14 @@ class Labels(Named):
 
     def scale_order(self) -> IntArray | None:
         """Return the columns in the order of their ordinal scale; None if they are in it."""
-        if self.scale is None or all(low < high for low, high in pairwise(self.scale)):
-            return None
-        return np.argsort(self.scale, kind="stable")
+        return order_of_scale(self.scale)
+
+
+def order_of_scale(scale: Sequence[float] | None) -> IntArray | None:
+    """Return the columns in the order of their positions on a scale; None if they are in it."""
+    if scale is None or all(low < high for low, high in pairwise(scale)):
+        return None
+    return np.argsort(scale, kind="stable")
 
 
 def read_votes(votes: Any, name: str = "votes") -> Labels:

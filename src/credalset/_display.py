@@ -116,10 +116,13 @@ def count_text(done: int, total: float | None, speed: float | None, unit: str) -
     """
     if total is None and not done:
         return ""
-    text = f"{done:,}/{'?' if total is None else f'{int(total):,}'}"
-    if not unit:
-        return text
-    return f"{text} {unit}" + (f", {speed:,.0f} {unit}/s" if speed else "")
+    of = "?" if total is None else f"{int(total):,}"
+    text = f"{done:,}/{of}"
+    if unit:
+        text += f" {unit}"
+    if unit and speed:
+        text += f", {speed:,.0f} {unit}/s"
+    return text
 
 
 MOST_ROWS = 50  # of a printed table
@@ -198,14 +201,13 @@ class Rows(list[dict[str, Any]]):
         return need("pandas").DataFrame(list(self))
 
     def __str__(self) -> str:
+        if not self:
+            return "no rows"
         names = list(self.to_dict())
-        more = len(self) - MOST_ROWS
         lines = [[_cell(row.get(name)) for name in names] for row in self[:MOST_ROWS]]
-        return (
-            table_text(names, lines, left=1) + (f"\n… and {more} more" if more > 0 else "")
-            if self
-            else "no rows"
-        )
+        text = table_text(names, lines, left=1)
+        more = len(self) - MOST_ROWS
+        return text if more <= 0 else f"{text}\n… and {more} more"
 
     def __repr__(self) -> str:
         return str(self)

@@ -46,7 +46,7 @@ from credalset.predictors.protocol import (
     fit_estimator,
     is_fitted,
     predict_array,
-    predict_for,
+    predict_batch,
     prepare,
     refuse_frozen,
     takes_predictions_of,
@@ -195,7 +195,7 @@ class ConformalCredalClassifier(
         if is_known:
             note_features(self, X, reset=False)
         labels = self._labels(Y, X, estimator if score.is_ordinal else None)
-        batch = predict_for(score, estimator, X, labels.classes)
+        batch = predict_batch(score, estimator, X, labels.classes)
         if batch.n_classes != labels.n_classes:
             raise ValueError(
                 f"the estimator predicts {batch.n_classes} classes, but Y has {labels.n_classes} "
@@ -477,8 +477,8 @@ class ConformalCredalClassifier(
         calib, test = (np.sort(half) for half in np.split(order, [len(labels) // 2]))
         table = Evaluation()
         for name, score in chosen.items():
-            known = predict_for(score, estimator, take(X, calib), labels.classes)
-            new = predict_for(score, estimator, take(X, test), labels.classes)
+            known = predict_batch(score, estimator, take(X, calib), labels.classes)
+            new = predict_batch(score, estimator, take(X, test), labels.classes)
             made = calibrate(self._calibration_items(score, known, labels[calib], None, None))
             inputs = made._inputs([new], None, None)
             tested = TestedItems.of(made, inputs, labels[test])
@@ -624,7 +624,7 @@ class ConformalCredalClassifier(
         score = get_score(self.nonconformity)
         classes = as_names(self.classes_)
         estimators = getattr(self, "estimators_", None) or [self.estimator_]
-        return [predict_for(score, estimator, X, classes) for estimator in estimators]
+        return [predict_batch(score, estimator, X, classes) for estimator in estimators]
 
     def _calibrated(self) -> SplitCalibration | CrossCalibration:
         if not hasattr(self, "calibration_"):

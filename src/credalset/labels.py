@@ -400,15 +400,15 @@ def accept(
     unit = np.arange(len(batch)) if keys is None else keys
     drawn = as_generator(random_state).permutation(int(unit.max(initial=-1)) + 1)
     is_first = np.isin(unit[rows], drawn[: len(drawn) // 4])
-    first, others = rows[is_first], rows[~is_first]
+    first = rows[is_first]
+    others = rows[~is_first]
     if not len(first) or not len(others):
         raise ValueError(
             f"votes has {len(rows)} items with enough votes, which cannot be divided into those "
             "that choose thresholds and those that certify. Pass more items."
         )
-    fitted, cases = (
-        _predicted_cases(batch.values[part], counts[part], claim.loss) for part in (first, others)
-    )
+    fitted = _predicted_cases(batch.values[first], counts[first], claim.loss)
+    cases = _predicted_cases(batch.values[others], counts[others], claim.loss)
     seen = replace(fitted, expected=fitted.loss, variance=np.zeros(len(fitted.loss)))
     return make_rule(
         None,

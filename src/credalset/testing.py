@@ -167,11 +167,9 @@ def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: Flo
 def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
     """Check that no member violates a bound, and that a member attains the largest expectation."""
     utility = np.random.default_rng(0).normal(size=sets.n_classes)
-    (lower, upper), bounds, (value, attaining) = (
-        sets.envelope(),
-        sets.entropy_bounds(),
-        sets.support(utility),
-    )
+    lower, upper = sets.envelope()
+    bounds = sets.entropy_bounds()
+    value, attaining = sets.support(utility)
     held = contains_pairs(sets, points[None])
     entropy = entropy_of_valid(points)
     for i in range(len(sets)):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -149,6 +151,21 @@ def test_mixed_numbers_get_the_thresholds_of_their_own(crowd):
         assert (alone.threshold == calibration.threshold(0.2, in_hand=h)).all()
     none, three = (calibration.predict_set(p[200:], votes=hands[i]).width() for i in (0, 2))
     assert three.mean() < none.mean()
+
+
+def test_inputs_of_some_items_keep_their_votes(crowd):
+    p, counts, _ = make_crowd(300, 3, 30, np.random.default_rng(0))
+    calibration = crowd.conformalize(p[:200], counts[:200], in_hand=(0, 1, 3))
+    hand = np.zeros((100, 3))
+    hand[::3, 0] = 1.0
+    hand[1::3, 1] = 3.0
+    inputs = calibration._read(p[200:], votes=hand)
+    level = Fraction(1, 5)
+    rows = np.arange(40, 70)
+    some = calibration._predict(inputs.take(rows), level)
+    np.testing.assert_array_equal(
+        some.threshold, calibration._predict(inputs, level)[rows].threshold
+    )
 
 
 def test_sets_are_centred_between_the_posterior_mean_and_its_mode(crowd):

@@ -88,20 +88,22 @@ def leave_out(counts: FloatArray, n_held_back: int) -> Seen:
         held[np.arange(len(item)), label] = 1.0
         weight = counts[item, label] / counts.sum(axis=1)[item]
         return Seen(item, weight, counts[item] - held, held)
-    parts = []
     first = leave_out(counts, 1)
     item, label = np.nonzero(first.hand)
     row = first.item[item]
     # Unordered pairs: of those with different classes, the one in the order of the classes.
     own = first.held.argmax(axis=1)[item]
     once = np.flatnonzero(own <= label)
-    item, label, row, own = item[once], label[once], row[once], own[once]
+    item = item[once]
+    label = label[once]
+    row = row[once]
+    own = own[once]
     total = counts.sum(axis=1)[row]
     pairs = counts[row, own] * first.hand[item, label] * np.where(own == label, 1.0, 2.0)
     held = first.held[item].copy()
     held[np.arange(len(row)), label] += 1.0
-    parts.append((row, pairs / (total * (total - 1.0)), counts[row] - held, held))
-    return Seen(*parts[0])
+    weight = pairs / (total * (total - 1.0))
+    return Seen(row, weight, counts[row] - held, held)
 
 
 def join_cases(parts: list[Cases], starts: list[int], n_items: int) -> Cases:

@@ -468,40 +468,42 @@ def make_rule(
     if groups is not None:
         codes, keys = read_codes(batch, groups, "groups")
     units = None if clusters is None else read_codes(batch, clusters, "clusters")[0]
-    thresholds, shares, sizes, needed = [], [], [], []
-    for code in range(1 if keys is None else len(keys)):
+    n_groups = 1 if keys is None else len(keys)
+    thresholds = np.empty((n_groups, len(claim.errors)))
+    shares = np.empty(thresholds.shape)
+    sizes = np.empty(n_groups, dtype=np.int64)
+    # What would do is forecast from the fit items, which all groups share.
+    needed = [enough_items(fitted, claim, error) for error in claim.errors]
+    for code in range(n_groups):
         rows = np.flatnonzero(codes == code)
         part = cases.take(rows)
         own = None if units is None else np.unique(units[rows], return_inverse=True)[1]
         found = certify(part, fitted, claim.loss, claim.errors, claim.delta, clusters=own)
-        thresholds.append(found)
-        shares.append([part.accepted(each).sum() / max(len(rows), 1) for each in found])
-        sizes.append(len(rows))
-        few = [enough_items(fitted, claim, error) for error in claim.errors]
-        needed.append(few)
+        thresholds[code] = found
+        shares[code] = [part.accepted(each).sum() / max(len(rows), 1) for each in found]
+        sizes[code] = len(rows)
         if not np.isfinite(found).all():
             group = "" if keys is None else f" in the group {keys[code]!r}"
-            warn(too_few(claim, found, few, fitted, len(rows)) + group)
-    forecast = forecast_shares(fitted, claim, len(batch))
+            warn(too_few(claim, found, needed, fitted, len(rows)) + group)
     return AcceptRule(
-        crowd,
-        claim.loss.name,
-        claim.loss.costs if isinstance(claim.loss, Cost) else None,
-        claim.unit,
-        claim.errors,
-        claim.confidence,
-        in_hand,
-        np.array(thresholds),
-        np.array(shares),
-        np.array(sizes),
-        (int(n_votes.min()), int(n_votes.max())),
-        forecast,
-        tuple(needed[0]),
-        batch.n_classes,
-        keys,
-        batch.classes,
-        batch.items,
-        units is not None,
+        crowd=crowd,
+        loss=claim.loss.name,
+        costs=claim.costs,
+        unit=claim.unit,
+        errors=claim.errors,
+        confidence=claim.confidence,
+        in_hand=in_hand,
+        thresholds=thresholds,
+        shares=shares,
+        sizes=sizes,
+        n_votes=(int(n_votes.min()), int(n_votes.max())),
+        forecast=forecast_shares(fitted, claim, len(batch)),
+        needed=tuple(needed),
+        n_classes=batch.n_classes,
+        groups=keys,
+        classes=batch.classes,
+        items=batch.items,
+        clustered=units is not None,
     )
 
 

@@ -180,14 +180,19 @@ def people_say(votes: FloatArray, names: Sequence[str]) -> str:
     total = int(votes.sum())
     if total == 0:
         return "No vote yet"
-    order = np.argsort(-votes, kind="stable")[:2]
-    first, second = int(votes[order[0]]), int(votes[order[1]])
-    name = names[order[0]]
+    most, next_most = np.argsort(-votes, kind="stable")[:2]
+    first = int(votes[most])
+    second = int(votes[next_most])
     if total == 1:
-        return f"The only vote says {name}"
+        return f"The only vote says {names[most]}"
     if first == total:
-        return f"{'Both' if total == 2 else f'All {total}'} people say {name}"
-    words = f"{first} of {total} people say{'s' if first == 1 else ''} {name}"
+        everyone = "Both" if total == 2 else f"All {total}"
+        return f"{everyone} people say {names[most]}"
+    words = f"{first} of {total} people {_say(first)} {names[most]}"
     if 3 * second < first:
         return words
-    return f"{words}, {second} say{'s' if second == 1 else ''} {names[order[1]]}"
+    return f"{words}, {second} {_say(second)} {names[next_most]}"
+
+
+def _say(number: int) -> str:
+    return "says" if number == 1 else "say"

@@ -78,6 +78,8 @@ class Inputs:
             codes=self.codes[rows],
             keys=take_names(self.keys, rows),
             columns=self.columns.take(rows),
+            in_hand=None if self.in_hand is None else self.in_hand[rows],
+            set_aside=None if self.set_aside is None else self.set_aside[rows],
         )
 
 

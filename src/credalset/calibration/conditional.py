@@ -205,16 +205,15 @@ class QuantileRegression:
         descent uses only the items near the start, and is repeated with all items where another one
         has changed its sign.
         """
-        residual = self.scores - self.features @ np.linalg.solve(
-            self.features[start], self.scores[start]
-        )
+        coefficients = np.linalg.solve(self.features[start], self.scores[start])
+        residual = self.scores - self.features @ coefficients
         residual[start] = 0.0
-        closest = np.argsort(
-            np.abs(residual) / np.linalg.norm(self.features, axis=1), kind="stable"
-        )
+        distance = np.abs(residual) / np.linalg.norm(self.features, axis=1)
+        closest = np.argsort(distance, kind="stable")
         n_near = min(len(closest), NEAR * len(start))
         near = np.sort(closest[:n_near])
         far = np.sort(closest[n_near:])
+        # Items far away pull with the sign that their residuals have at the start.
         slope = self.weights * ((residual > 0.0) - self.level)
         pull = self.pull + slope[far] @ self.features[far]
         part = QuantileRegression(
@@ -222,21 +221,22 @@ class QuantileRegression:
         )
         basis = np.empty((len(tilt), len(start)), dtype=np.int64)
         bounded = np.empty(len(tilt), dtype=bool)
+        start_in_part = np.searchsorted(near, start)
         for rows in row_blocks(len(tilt), n_near, BLOCK):
-            found, bounded[rows] = part.descend(
-                np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows]
-            )
+            starts = np.tile(start_in_part, (len(tilt[rows]), 1))
+            found, bounded[rows] = part.descend(starts, tilt[rows])
             basis[rows] = near[found]
+        if not len(far):
+            return basis, bounded
+        was_above = residual[far] > 0.0
         for rows in row_blocks(len(tilt), len(far), BLOCK):
-            beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[
-                ..., 0
-            ]
-            changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (
-                residual[far] > 0.0
-            )
-            bounded[rows] &= ~changed.any(axis=1)
-        again = np.flatnonzero(~bounded & (len(far) > 0))
-        for some in (again[block] for block in row_blocks(len(again), len(self.scores), BLOCK)):
+            own = basis[rows]
+            beta = np.linalg.solve(self.features[own], self.scores[own][..., None])[..., 0]
+            is_above = self.scores[far] - beta @ self.features[far].T > 0.0
+            bounded[rows] &= (is_above == was_above).all(axis=1)
+        again = np.flatnonzero(~bounded)
+        for block in row_blocks(len(again), len(self.scores), BLOCK):
+            some = again[block]
             basis[some], bounded[some] = self.descend(basis[some], tilt[some])
         return basis, bounded
 

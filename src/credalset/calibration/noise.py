@@ -85,11 +85,9 @@ class Guarantee:
     is_exact: bool = True
 
     def __str__(self) -> str:
-        how = (
-            f"at least {self.rate}"
-            if self.is_exact
-            else f"approximately {self.rate}, which is not guaranteed,"
-        )
+        how = f"at least {self.rate}"
+        if not self.is_exact:
+            how = f"approximately {self.rate}, which is not guaranteed,"
         text = (
             f"Sets contain {COVERED[self.covers]} with probability {how} on average over "
             "calibration sets"
@@ -98,10 +96,12 @@ class Guarantee:
             text += (
                 f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
             )
-        text += f", within {self.within}" if self.within else ""
-        return (
-            f"{text}. Assumptions: items are {self.items}{'; ' if self.votes else ''}{self.votes}."
-        )
+        if self.within:
+            text += f", within {self.within}"
+        assumptions = f"items are {self.items}"
+        if self.votes:
+            assumptions += f"; {self.votes}"
+        return f"{text}. Assumptions: {assumptions}."
 
 
 class Columns(NamedTuple):

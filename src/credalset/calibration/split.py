@@ -328,16 +328,23 @@ def conformalize(
     SplitCalibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), \
 3 groups
     """
-    options: dict[str, Any] = {"noise": noise, "groups": groups, "weights": weights}
-    return calibrate(read_items(get_score(score), predictions, votes, classes, **options))
+    found = read_items(
+        get_score(score), predictions, votes, classes, noise=noise, groups=groups, weights=weights
+    )
+    return calibrate(found)
 
 
 def calibrate(found: CalibrationItems) -> SplitCalibration:
     """Calibrate on items that are read and valid."""
     scores = found.score.evaluate_rows(found.prediction, found.labels.distributions)
-    fitted = fit_thresholds(found, scores)
-    names = (found.batch.classes, found.batch.items)
-    return SplitCalibration(found.score, scores, found.n_classes, fitted, *names)
+    return SplitCalibration(
+        found.score,
+        scores,
+        found.n_classes,
+        fit_thresholds(found, scores),
+        classes=found.batch.classes,
+        items=found.batch.items,
+    )
 
 
 def fit_thresholds(found: CalibrationItems, scores: FloatArray) -> Thresholds:

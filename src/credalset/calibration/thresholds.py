@@ -196,15 +196,16 @@ class Thresholds:
     ) -> Thresholds:
         """Split the items into groups and fit each: ``fit(rows, columns)``."""
         keys = predicted_classes(score, prediction) if options.predicted else options.keys
-        position: dict[Hashable, int] = {} if keys else {None: 0}
         codes = np.zeros(len(prediction), dtype=np.int64)
+        groups = None
         if keys is not None:
-            codes[:] = [position.setdefault(key, len(position)) for key in keys]
+            groups = tuple(dict.fromkeys(keys))
+            place = {key: code for code, key in enumerate(groups)}
+            codes = np.array([place[key] for key in keys], dtype=np.int64)
         fits = []
-        for code in range(len(position)):
+        for code in range(1 if groups is None else len(groups)):
             rows = codes == code
             fits.append(fit(rows, options.columns.take(rows)))
-        groups = None if keys is None else tuple(position)
         weighted = options.columns.weights is not None
         return cls(
             options.noise, tuple(fits), codes, groups, options.predicted, options.names, weighted

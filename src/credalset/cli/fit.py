@@ -92,9 +92,12 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
     known: dict[str, Any] = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
         close = difflib.get_close_matches(name, known, 3)
+        remedy = f" Close to it: {join_names(close)}." if close else ""
         raise ValueError(
             f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, "
-            f"but is {name}.{f' Close to it: {join_names(close)}.' if close else ''}"
+            f"but is {name}.{remedy}"
         )
-    options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
+    options = {}
+    if "random_state" in known[name]().get_params():
+        options["random_state"] = random_state
     return predictors.SoftLabelClassifier(known[name](**options)), "kl"

@@ -74,25 +74,22 @@ def predict(
         shared.note(shared.NO_VOTES)
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
-    id = id if id is not None else "task" if schema is None else find_id(schema.names)
-    options: dict[str, Any] = {
-        "alpha": alpha,
-        "ask": shared.split(ask),
-        "id": id,
-        "keep": shared.split(keep),
-    }
-    options |= {
-        "columns": shared.split(columns) or None,
-        "groups": groups,
-        "weights": weights,
-        "logits": logits,
-    }
-    options |= {
-        "trusted": shared.split(trusted),
-        "votes": None if votes_in_hand is None else VOTES,
-        "strict": strict,
-    }
-    scorer = Scorer(calibration if is_folder else model, **options)
+    if id is None:
+        id = "task" if schema is None else find_id(schema.names)
+    scorer = Scorer(
+        calibration if is_folder else model,
+        alpha=alpha,
+        ask=shared.split(ask),
+        id=id,
+        keep=shared.split(keep),
+        columns=shared.split(columns) or None,
+        groups=groups,
+        weights=weights,
+        logits=logits,
+        trusted=shared.split(trusted),
+        votes=None if votes_in_hand is None else VOTES,
+        strict=strict,
+    )
     if not is_folder:
         if workers or scheduler or resume:
             raise ValueError(
@@ -103,7 +100,8 @@ def predict(
         votes = None if votes_in_hand is None else read_vote_table(votes_in_hand)
         with tuned_for_threads():
             n_rows = _score_file(scorer, new, out, votes, n_threads)
-        shared.say(f"Wrote {plural(n_rows, 'row')} to {'standard output' if out == '-' else out}")
+        where = "standard output" if out == "-" else out
+        shared.say(f"Wrote {plural(n_rows, 'row')} to {where}")
         return
     if votes_in_hand is not None:
         raise ValueError(

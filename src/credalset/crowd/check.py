@@ -82,13 +82,11 @@ class CrowdCheck:
             ("class", self.votes, self.vote_p_value),
             ("agreement", self.pairs, self.pair_p_value),
         ):
-            lines.append(
-                f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}"
-            )
-            lines += [
-                f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}"
-                for a, b, n, mean, seen in rows
-            ]
+            heading = f"{title} (p = {p:.3f})"
+            lines.append(f"{heading:<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
+            for low, high, n_cases, predicted, observed in rows:
+                between = f"  {low:.2f} to {high:.2f}"
+                lines.append(f"{between:<22}{n_cases:>8.0f}{predicted:>11.3f}{observed:>10.3f}")
         return "\n".join(lines)
 
     __repr__ = __str__

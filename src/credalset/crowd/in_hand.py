@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from credalset._batch import Batch, Labels, Names, take_names
+from credalset._batch import Batch, Labels, Names, order_of_scale, take_names
 from credalset._display import join_names
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import check_choice
@@ -404,8 +404,7 @@ def calibrate_in_hand(
 
     Each item has one or more distributions: the votes that were held back, or draws of the truth.
     """
-    labels = Labels(voted.prediction, classes=voted.batch.classes, scale=voted.scale)
-    order = labels.scale_order() if score.is_ordinal else None
+    order = order_of_scale(voted.scale) if score.is_ordinal else None
     if order is not None:
         levels = take_names(voted.batch.classes or tuple(range(len(order))), order)
         raise ValueError(

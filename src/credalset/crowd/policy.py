@@ -508,7 +508,8 @@ class VotingPolicy(Policy):
         rows = np.flatnonzero((number >= self.initial_votes) & (number < self.max_votes))
         if self.rule is None or len(rows) == 0:
             return
-        prediction, counts = prediction[rows], counts[rows]
+        prediction = prediction[rows]
+        counts = counts[rows]
         together = self._wants(prediction, counts)
         checked = np.unique(np.linspace(0, len(rows) - 1, CHECKED_ROWS).astype(np.int64))
         alone = [self._wants(prediction[[row]], counts[[row]])[0] for row in checked]

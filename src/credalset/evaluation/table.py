@@ -266,7 +266,9 @@ def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tupl
         of_sets |= {"width": float(sizes["width"]), "labels": float(sizes["labels"])}
     verdict = tested.judge(at_level.covered, alpha, tested.rows, **of_sets)
     observed = proportion(int(at_level.covered.sum()), len(at_level.covered))
-    low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
+    band_low = band_high = None
+    if verdict.valid is not None and verdict.band is not None:
+        band_low, band_high = verdict.band
     row = {
         "score": sets.score.title,
         "alpha": alpha,
@@ -274,8 +276,8 @@ def assess(at_level: AtLevel, tested: TestedItems, volume: bool = False) -> tupl
         "coverage": observed,
         "coverage_low": observed.low,
         "coverage_high": observed.high,
-        "band_low": low,
-        "band_high": high,
+        "band_low": band_low,
+        "band_high": band_high,
         "verdict": verdict.status,
         "informative": verdict.informative,
         **sizes,

@@ -92,11 +92,19 @@ class Verdict:
         """
         if self.used or self.untested or self.guaranteed is None or self.alpha is None:
             return "not tested"
-        low, high = (self.guaranteed, 1.0 - self.alpha) if self.band is None else self.band
-        seen_low, seen_high = (
-            (self.observed.low, self.observed.high) if self.band is None else (self.observed,) * 2
-        )
-        return "undercovers" if seen_high < low else "overcovers" if seen_low > high else "valid"
+        if self.band is None:
+            # Chance is in the interval of the observed coverage.
+            low, high = self.guaranteed, 1.0 - self.alpha
+            seen_low, seen_high = self.observed.low, self.observed.high
+        else:
+            # Chance is in the band.
+            low, high = self.band
+            seen_low = seen_high = float(self.observed)
+        if seen_high < low:
+            return "undercovers"
+        if seen_low > high:
+            return "overcovers"
+        return "valid"
 
     @property
     def valid(self) -> bool | None:

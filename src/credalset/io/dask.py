@@ -27,7 +27,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from credalset._display import join_names
+from credalset._display import join_names, plural
 from credalset._files import sweep_folder, taken, write_file
 from credalset._validation import as_positive_int
 from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, need
@@ -110,7 +110,7 @@ class Summary:
 
     def __str__(self) -> str:
         kept = f", {self.n_kept} of them from an earlier run" if self.n_kept else ""
-        return f"{self.n_rows} rows in {self.n_parts} part{'' if self.n_parts == 1 else 's'}{kept}"
+        return f"{self.n_rows} rows in {plural(self.n_parts, 'part')}{kept}"
 
 
 def score_parquet(

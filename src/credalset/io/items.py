@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
 ROUNDING = 1e-5  # by which sums of 32-bit numbers are off
 UNEXPLAINED = 0.1  # share of what rows lack that a column may leave, as it is rounded, too
-#: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
-WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
+#: columns of every table that ``predict`` writes
+WRITTEN = {"alpha", "threshold", "empty"}
+#: how its columns of predictions begin
+PREDICTION = "prediction_"
 #: a further one, if a classifier predicted: whether it was trained on the item
 TRAINED = "trained"
 

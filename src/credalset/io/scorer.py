@@ -142,7 +142,8 @@ def _add_firsts(
 
 def said_of_used(use: str, number: int, first: str) -> str:
     """Return the words of a note on items that a model was made of."""
-    items = f"{plural(number, 'item')} {'was' if number == 1 else 'were'} used for {use} (first: "
+    were = "was" if number == 1 else "were"
+    items = f"{plural(number, 'item')} {were} used for {use} (first: "
     if use == TRAINING:
         return (
             f"{items}{first!r}). The model knows their votes, so that its predictions for them are "
@@ -260,7 +261,9 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.model, Path):
             return self.model
-        return replace(self, model=load(self.model, trusted=self.trusted)).model
+        loaded = load(self.model, trusted=self.trusted)
+        # A scorer of what was loaded checks that it can be scored with these options.
+        return replace(self, model=loaded).model
 
     @property
     def calibration(self) -> Any:

@@ -174,8 +174,12 @@ def _kinds_of_columns(X: Any) -> tuple[str, ...]:
         return ()
     kinds = []
     for dtype in X.dtypes:
-        is_number = dtype.kind in "biuf"
-        kinds.append("number" if is_number else "category" if dtype.name == "category" else "text")
+        if dtype.kind in "biuf":
+            kinds.append("number")
+        elif dtype.name == "category":
+            kinds.append("category")
+        else:
+            kinds.append("text")
     return tuple(kinds)
 
 

@@ -105,7 +105,7 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
     return any(_find_method(estimator, method) is not None for method in score.prediction_methods)
 
 
-def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Batch:
+def predict_batch(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Batch:
     """Return valid predictions of the kind that a score needs, with the names of the items of X.
 
     The columns are put into the order of the classes, if the estimator has the same ones in
@@ -161,12 +161,10 @@ def _parts(estimator: Any) -> list[Any]:
     """Return an estimator and those inside: a pipeline's last step, a frozen one, a best one."""
     parts = [estimator]
     while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
-        is_pipeline = isinstance(outer, Pipeline)
-        parts.append(
-            outer.steps[-1][1]
-            if is_pipeline
-            else getattr(outer, "best_estimator_", outer.estimator)
-        )
+        if isinstance(outer, Pipeline):
+            parts.append(outer.steps[-1][1])
+        else:
+            parts.append(getattr(outer, "best_estimator_", outer.estimator))
     return parts
 
 
@@ -180,9 +178,7 @@ def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
         and len(estimator.steps) > 0
     ):
         last = _find_method(estimator.steps[-1][1], method)
-        return (
-            None
-            if last is None
-            else lambda X: last(estimator[:-1].transform(X) if len(estimator) > 1 else X)
-        )
+        if last is None or len(estimator) == 1:
+            return last
+        return lambda X: last(estimator[:-1].transform(X))
     return getattr(estimator, method, None)

@@ -442,7 +442,9 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
     tiny = radius < SMALLEST * v.min()
     point[:, far & tiny] = g[:, far & tiny]
     rows = np.flatnonzero(far & ~tiny)
-    g, r, tau = g[:, rows], radius[rows], np.log(g[:, rows].max(axis=0))
+    g = g[:, rows]
+    r = radius[rows]
+    tau = np.log(g.max(axis=0))
     # In a small ball λ − g ≈ (mean log g − log g) / 2νv; in a large one the distance tends to that
     # of the uniform.
     logs = np.log(np.maximum(g, 0.05 / len(v)))
@@ -454,9 +456,8 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
         x: FloatArray, g: FloatArray, r: FloatArray, tau: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         nu = np.exp(-x)
-        found, tau[:] = _tilted(
-            g, 2.0 * nu * weight, tau
-        )  # the next root in τ starts from this one
+        # The next root in τ starts from this one.
+        found, tau[:] = _tilted(g, 2.0 * nu * weight, tau)
         gap = 2.0 * weight * (found - g)
         inertia = found / (1.0 + 2.0 * nu * weight * found)
         mean = sum_classes(inertia * gap) / sum_classes(inertia)

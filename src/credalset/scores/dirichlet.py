@@ -245,7 +245,9 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
     What has converged is left alone, so that an item's answer does not depend on its batch.
     """
     with np.errstate(all="ignore"):
-        a, b = np.where(a > TINIEST, a, 1.0), np.where(a > TINIEST, b, 0.0)
+        is_tiny = ~(a > TINIEST)
+        a = np.where(is_tiny, 1.0, a)
+        b = np.where(is_tiny, 0.0, b)
         limit = radius / a
         root = np.sqrt(2.0 * b * limit)
         ratio = root * (1.0 + 2.0 * b) / b

@@ -245,7 +245,9 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         start = gauss / (1.0 + np.maximum(gauss * skew / 3.0, -0.5))
         start = np.where(np.isnan(start), low, start)  # where the moments vanish by rounding
         high = np.maximum(high, low)
-        low, high, start = np.log(low), np.log(high), np.log(np.clip(start, low, high))
+        start = np.log(np.clip(start, low, high))
+        low = np.log(low)
+        high = np.log(high)
 
     def curve(
         x: FloatArray,
@@ -365,9 +367,16 @@ def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) 
 
 @in_blocks(lambda size: 16 * len(NODES))
 def _log_area(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Integrate over chords parallel to an edge, piece by piece.
+    r"""Return the log share of the simplex of three classes, by chords parallel to an edge.
 
-    Pieces lie between the points where the ball meets an edge.
+    Let a be the largest class. With λ_a = p, the other two share 1 − p in parts x and 1 − x, and by
+    the chain rule
+
+    $$d(g \| \lambda) = d(a \| p) + (1 - a)\, d(b / (1 - a) \| x).$$
+
+    So a chord holds the x with $d(b / (1 - a) \| x) \le (r - d(a \| p)) / (1 - a)$: its ends are
+    roots of a binary divergence (`_rise`). Their distance times 1 − p is integrated over p by a
+    Gauss rule on pieces between the points where the ball meets an edge, where it bends.
     """
     g = center.T
     rows = np.arange(len(radius))

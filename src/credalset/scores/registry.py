@@ -91,7 +91,9 @@ def _checked_name(score: Any) -> str:
             "(concentrations)."
         )
     for field in dataclasses.fields(score):  # type: ignore[arg-type]
-        if field.init and field.default is field.default_factory is dataclasses.MISSING:
+        missing = dataclasses.MISSING
+        has_default = field.default is not missing or field.default_factory is not missing
+        if field.init and not has_default:
             raise TypeError(
                 f"{what} must have a default for its parameter {field.name}, to be built by name."
             )

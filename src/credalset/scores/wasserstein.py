@@ -342,13 +342,13 @@ def _polygon_area(center: FloatArray, radius: FloatArray, gaps: tuple[float, ...
     min(g_3, s / b), s = r − a |w_1|: piecewise linear, so that the trapezoidal rule between its
     breakpoints is exact.
     """
-    (a, b), (g1, g2, g3) = gaps, center.T
+    a, b = gaps
+    g1, g2, g3 = center.T
     low = -np.minimum(g1, radius / a)
     high = np.minimum(g2 + g3, radius / a)
     breaks = [low, high, 0.0 * g1, (radius - b * g3) / a, (b * g3 - radius) / a]
-    for side, sign in product(
-        (-1.0, 1.0), (-1.0, 1.0)
-    ):  # w_1 − g_2 = side · (r − sign · a w_1) / b
+    # w_1 − g_2 = side · (r − sign · a w_1) / b
+    for side, sign in product((-1.0, 1.0), (-1.0, 1.0)):
         slope = b + side * sign * a
         if slope != 0.0:
             breaks.append((side * radius + b * g2) / slope)

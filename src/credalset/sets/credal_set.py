@@ -671,4 +671,6 @@ class CredalSet(Saved, Named):
         high = float(self.threshold.max())
         span = f"threshold {low:.4g}" if low == high else f"thresholds {low:.4g} to {high:.4g}"
         n_empty = int(self.is_empty().sum())
-        return f"{text}, {span}{f', {n_empty} empty' if n_empty else ''} (score {self.score.title})"
+        if n_empty:
+            span += f", {n_empty} empty"
+        return f"{text}, {span} (score {self.score.title})"

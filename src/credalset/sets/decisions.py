@@ -113,7 +113,9 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
     tie = _tie(sets)
     n_asked = 0
     if matrix is None:
-        (lower, upper), sure, matrix = sets.envelope(), possible_modes(sets), np.eye(sets.n_classes)
+        matrix = np.eye(sets.n_classes)
+        lower, upper = sets.envelope()
+        sure = possible_modes(sets)
         kept = sure | (upper >= lower.max(axis=1, keepdims=True) - tie)
     else:
         kept = np.ones((len(sets), len(matrix)), dtype=bool)
@@ -124,13 +126,14 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
         ahead = worth > worth[:, [a]]
         for b in np.flatnonzero(ahead.any(axis=0)):
             asked = rows[ahead[:, b] & kept[rows, a]]
-            n_asked += len(asked) > 0
+            if not len(asked):
+                continue
+            n_asked += 1
             if n_asked > MAX_EXPECTATIONS:
                 raise ValueError(
                     f"comparing {len(matrix)} actions in pairs takes more than {MAX_EXPECTATIONS} "
                     "expectations. Use rule='interval-dominance', which takes two per action, or "
                     "pass a utility with fewer actions."
                 )
-            if len(asked):
-                kept[asked, a] = sets[asked]._support(matrix[a] - matrix[b])[0] >= -tie
+            kept[asked, a] = sets[asked]._support(matrix[a] - matrix[b])[0] >= -tie
     return kept

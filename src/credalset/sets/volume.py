@@ -77,8 +77,12 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
             x = np.where((x > low) & (x < high), x, 0.5 * (low + high))
         f = excess(np.exp(np.where(np.isfinite(x), x, -800.0)))
         good = f <= 0
-        f_high = np.where(good, np.where(side > 0, 0.5 * f_high, f_high), f)
-        f_low = np.where(good, f, np.where(side < 0, 0.5 * f_low, f_low))
+        # The end on whose side the divergence lies moves there. An end that stays for a second time
+        # counts half, so that the next point is closer to it (the Illinois rule).
+        high_value = np.where(side > 0, 0.5 * f_high, f_high)
+        low_value = np.where(side < 0, 0.5 * f_low, f_low)
+        f_high = np.where(good, high_value, f)
+        f_low = np.where(good, f, low_value)
         low = np.where(good, x, low)
         high = np.where(good, high, x)
         side = np.where(good, 1.0, -1.0)

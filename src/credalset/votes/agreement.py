@@ -180,17 +180,12 @@ class Agreement:
             table_text(["", "value", interval], overall, left=1),
             _table("class", self.classes[:MAX_CLASSES], interval, len(self.classes) - MAX_CLASSES),
         ]
-        if self.workers:
-            lowest = sorted(
-                self.workers, key=lambda row: (math.isnan(row["agreement"]), row["agreement"])
-            )
-            few = len(self.workers) <= MAX_WORKERS
-            parts.append(
-                _table("worker", self.workers if few else lowest[:MAX_WORKERS], interval, 0)
-            )
-            parts[-1] += (
-                "" if few else f"\n… the {MAX_WORKERS} lowest of {len(self.workers)} workers"
-            )
+        if self.workers and len(self.workers) > MAX_WORKERS:
+            lowest = sorted(self.workers, key=_lowest_first)[:MAX_WORKERS]
+            shown = _table("worker", lowest, interval, 0)
+            parts.append(f"{shown}\n… the {MAX_WORKERS} lowest of {len(self.workers)} workers")
+        elif self.workers:
+            parts.append(_table("worker", self.workers, interval, 0))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -207,6 +202,11 @@ class Agreement:
         return "\n".join(parts)
 
     __repr__ = __str__
+
+
+def _lowest_first(row: dict[str, Any]) -> tuple[bool, float]:
+    """Order rows by agreement; those without one come last."""
+    return math.isnan(row["agreement"]), row["agreement"]
 
 
 def _table(what: str, rows: list[dict[str, Any]], interval: str, more: int) -> str:

@@ -484,6 +484,24 @@ class Batch(Named):
             array = array[..., columns]
         return array
 
+    def square(self, values: Any, name: str) -> FloatArray:
+        """Return numbers of shape (K, K), a row and a column per class, in their order."""
+        array = self.per_class(values, name)
+        own = item_names(values, name)
+        if (own is None) != (class_names(values, name) is None):
+            raise ValueError(
+                f"{name} names only its rows or only its columns, but both are classes. Name both "
+                "alike, or pass an array in the order of the classes."
+            )
+        rows = (
+            self.order
+            if own is None
+            else match_names(own, self.classes, "classes", name, self.name)
+        )
+        if rows is not None and len(array) == len(rows):
+            array = array[rows]
+        return array
+
     def matrix(self, values: Any, name: str) -> FloatArray:
         """Return numbers of shape (N, K), or (K,) for all items, matched as votes are."""
         if as_numbers(values, name).ndim == 2:

@@ -46,9 +46,8 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-SMALLEST_PROBABILITY = float(
-    np.finfo(np.float64).eps
-)  # smaller ones are clipped, as in scikit-learn's log_loss
+#: smaller ones are clipped, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
 def coverage(sets: CredalSet, votes: Any, level: float = 0.95) -> Estimate:

@@ -62,6 +62,20 @@ each = pytest.mark.parametrize(
 
 
 @each
+def test_answers_do_not_depend_on_other_sets(score: Score) -> None:
+    """Searches and cuts stop where each set has converged by itself."""
+    rng = np.random.default_rng(0)
+    sets = score.region(rng.dirichlet(np.ones(3), 4), rng.uniform(0.02, 0.4, 4))
+    utility = rng.normal(size=(4, 3))
+    together = (*sets.envelope(), *sets.entropy_bounds(), *sets.support(utility))
+    for i in (0, 3):
+        one = score.region(sets.prediction[[i]], sets.threshold[[i]])
+        alone = (*one.envelope(), *one.entropy_bounds(), *one.support(utility[[i]]))
+        for found, expected in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(found[0], expected[i])
+
+
+@each
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_certified_answers(score: Score, n_classes: int) -> None:
     sets = make_sets(score, n_classes, 0.3)

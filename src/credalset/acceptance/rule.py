@@ -17,7 +17,6 @@ from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import (
     as_distributions,
     as_finite,
-    as_numbers,
     as_probability,
     check_choice,
     freeze,
@@ -411,14 +410,7 @@ class Claim:
 
 def read_costs(costs: Any, batch: Batch) -> tuple[FloatArray, float]:
     """Return costs divided by the largest, rows (labels) and columns (votes) by class; and it."""
-    if hasattr(costs, "iloc") and batch.classes is not None:
-        missing = [key for key in batch.classes if key not in set(costs.index)]
-        if missing:
-            raise ValueError(f"loss has no row for {join_names(missing)}. Name a row per label.")
-        array = batch.per_class(costs.loc[list(batch.classes)], "loss")
-    else:
-        array = batch.per_class(as_numbers(costs, "loss"), "loss")
-        array = array if batch.order is None else array[batch.order]
+    array = batch.square(costs, "loss")
     n_classes = batch.n_classes
     if array.shape != (n_classes, n_classes):
         raise ValueError(

@@ -265,9 +265,8 @@ class QuantileRegression:
     def _step(self, basis: IntArray, tilt: FloatArray, reach: int) -> _Step:
         """Return the edge to follow from each vertex, and the item at which to stop."""
         rows = np.arange(len(basis))[:, None]
-        inverse = np.linalg.inv(
-            self.features[basis]
-        )  # (N, d, d); column j is the edge along which j alone leaves
+        # (N, d, d); column j is the edge along which j alone leaves.
+        inverse = np.linalg.inv(self.features[basis])
         beta = np.einsum("nij,nj->ni", inverse, self.scores[basis])
         residual = self.scores - beta @ self.features.T
         residual[rows, basis] = 0.0

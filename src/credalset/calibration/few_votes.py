@@ -16,10 +16,11 @@ from credalset.calibration.levels import exact_level
 from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise
 from credalset.scores import Score
 
+#: of neighbouring means that are tested, and of the smallest to the largest
 RATIO, SMALLEST = (
     1.02,
     1e-4,
-)  # of neighbouring means that are tested, and of the smallest to the largest
+)
 BOLDNESS = 0.9  # share of the largest admissible bet, so that the capital stays positive
 PRIOR = 10.0  # number of values that the first guess of the spread counts for
 ROUNDS = 500  # of bets

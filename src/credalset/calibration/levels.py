@@ -65,9 +65,8 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     as_probability(alpha, "alpha")
     as_probability(delta, "delta")
     ranks = np.arange(1, n + 1)
-    failure = betainc(
-        ranks, n + 1 - ranks, float(1 - exact_level(alpha))
-    )  # P(coverage < 1 − α), falling in the rank
+    # P(coverage < 1 − α), falling in the rank.
+    failure = betainc(ranks, n + 1 - ranks, float(1 - exact_level(alpha)))
     good = np.flatnonzero(failure <= float(exact_level(delta)))
     return int(ranks[good[0]]) if len(good) else n + 1
 

@@ -130,9 +130,8 @@ def _compare(
     size = len(BINS) - 1
     rows = np.arange(len(predicted))
     cell = np.clip(np.searchsorted(BINS, shown, side="right") - 1, 0, size - 1)
-    cell = np.pad(
-        cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size
-    )  # counted, but not shown
+    # Counted, but not shown.
+    cell = np.pad(cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size)
     number = np.bincount(cell.ravel(), minlength=size)[:size]
     expected = np.bincount(cell[:, :n_columns].ravel(), shown.ravel(), minlength=size)
     spread = np.bincount(

@@ -13,18 +13,20 @@ from credalset._typing import FloatArray
 from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
 
 # Mean and standard deviation of weak normal priors, for parameters that the votes do not determine.
+#: log strength, slope, log power, log (K · floor)
 AROUND = (
     (1.5, 1.5),
     (0.0, 1.0),
     (0.0, 1.0),
     (-1.0, 2.0),
-)  # log strength, slope, log power, log (K · floor)
+)
+#: log own, log others, log power, logit uniform
 CONSENSUS = (
     (2.0, 1.5),
     (0.0, 2.0),
     (0.0, 1.0),
     (-3.0, 2.0),
-)  # log own, log others, log power, logit uniform
+)
 GATE = ((0.0, 2.0), (0.0, 1.0))
 UNSEEN = 0.1  # share of the confusion that is spread over all classes
 LARGEST_FIT = 100_000  # items × classes
@@ -89,9 +91,8 @@ def maximise(
 
     def objective(step: FloatArray) -> tuple[float, FloatArray]:
         theta = start + scale @ step
-        within = np.clip(
-            theta, lowest, highest
-        )  # the likelihood overflows far outside; the prior leads back
+        # The likelihood overflows far outside; the prior leads back.
+        within = np.clip(theta, lowest, highest)
         value, slope = log_likelihood(law.at(within), items)
         off = (theta - mean) / deviation
         total = (weight @ slope) * (theta == within) - off / deviation

@@ -14,10 +14,11 @@ from credalset.datasets.messages import draw_votes, long_table
 CLASSES = ("first better", "tie", "second better")
 SLICES = ("short", "long", "code")
 N_WORKERS = 40
+#: log-odds by which the first judges prefer the second answer on a slice
 BIASES = (
     ("long", 4.0),
     ("code", 2.0),
-)  # log-odds by which the first judges prefer the second answer on a slice
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

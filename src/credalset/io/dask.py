@@ -275,9 +275,8 @@ def _digest_of_row_group(part: Part) -> str:
 
     file = parquet.ParquetFile(part.source)
     group = file.metadata.row_group(part.row_group)
-    digest = hashlib.sha256(
-        str(file.schema).partition("\n")[2].encode()
-    )  # the first line has an address in memory
+    # The first line has an address in memory.
+    digest = hashlib.sha256(str(file.schema).partition("\n")[2].encode())
     digest.update(file.schema_arrow.remove_metadata().serialize())  # time zones
     with open(part.source, "rb") as stream:
         for chunk in (group.column(i) for i in range(group.num_columns)):
@@ -490,9 +489,10 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         "worker_dashboard_address": None,
         "security": security,
     }
+    # Without the pages of a dashboard.
     settings: dict[str, Any] = {
         f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")
-    }  # no pages
+    }
     with (
         ExitStack() as stack,
         dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}),
@@ -564,9 +564,8 @@ def connect(
         (await asyncio.wait_for(comm, PATIENCE)).abort()
 
     try:
-        distributed.utils.LoopRunner().run_sync(
-            greet
-        )  # also inside a running loop, as in notebooks
+        # Also inside a running loop, as in notebooks.
+        distributed.utils.LoopRunner().run_sync(greet)
         client = distributed.Client(address, timeout=PATIENCE / 6, security=security)
     except Exception as error:  # anything may stand at the address
         advice = "Check the address and, for tls://, the files of its credentials."

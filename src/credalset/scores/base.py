@@ -30,9 +30,8 @@ from credalset.sets.level_set import LevelSet
 #: every registered score, by name; see `credalset.scores.register_score`
 REGISTRY: dict[str, type[Score]] = {}
 
-BLOCK_SIZE = (
-    1 << 15
-)  # entries of predictions scored at a time, so that intermediate arrays stay in cache
+#: entries of predictions scored at a time, so that intermediate arrays stay in cache
+BLOCK_SIZE = 1 << 15
 
 
 class Score(ABC):

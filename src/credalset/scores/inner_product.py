@@ -254,9 +254,8 @@ def _root(margin: FloatArray, top: FloatArray) -> FloatArray:
     margins, which is close to a straight line: its slope is the mean of d under the terms of P plus
     the mean of |d| under those of Q.
     """
-    nearest = np.where(margin < 0.0, -margin, np.inf).min(
-        axis=0
-    )  # distance of the nearest outside corner
+    # Distance of the nearest outside corner.
+    nearest = np.where(margin < 0.0, -margin, np.inf).min(axis=0)
 
     def curve(
         x: FloatArray, d: FloatArray, top: FloatArray, nearest: FloatArray

@@ -264,9 +264,8 @@ class IntervalSet(Geometry):
         order = np.argsort(upper, axis=1)
         ranked = np.take_along_axis(upper, order, axis=1)
         most = np.empty_like(upper)
-        above = ranked * np.arange(
-            self.n_classes, 0, -1
-        )  # a class and those with a larger end, cut at its end
+        # A class and those with a larger end, cut at its end.
+        above = ranked * np.arange(self.n_classes, 0, -1)
         np.put_along_axis(most, order, np.cumsum(ranked, axis=1) - ranked + above, axis=1)
         slack = TIE * (upper - lower) + 4e-16 * self.n_classes
         can = (most >= 1.0 - slack) & (lower.max(axis=1, keepdims=True) <= upper + slack)
@@ -366,9 +365,8 @@ class Frame(NamedTuple):
         if k > MAX_SUBSETS:
             return np.full(len(self.total), np.nan)
         chosen = _subsets(k)
-        total = np.minimum(
-            self.total, self.width.sum(axis=1) - self.total
-        )  # the volume is symmetric in these
+        # The volume is symmetric in these.
+        total = np.minimum(self.total, self.width.sum(axis=1) - self.total)
         with np.errstate(all="ignore"):
             terms = np.maximum(1.0 - (self.width @ chosen.T) / total[:, None], 0.0) ** (k - 1)
             value = terms @ (-1.0) ** chosen.sum(axis=1)

@@ -149,9 +149,8 @@ class KullbackLeiblerBall(Geometry):
             return super().log_volume(generator, n_rays)
         least = self.center.min(axis=1)
         with np.errstate(divide="ignore"):
-            value = np.where(
-                self.radius >= -np.log(least), 0.0, -np.inf
-            )  # the whole simplex, or no interior
+            # The whole simplex, or no interior.
+            value = np.where(self.radius >= -np.log(least), 0.0, -np.inf)
         rows = np.flatnonzero((least > 0) & (self.radius > 0) & (value < 0))
         value[rows] = _log_area(self.center[rows], self.radius[rows])
         return value, np.zeros(len(self)), "exact"
@@ -330,9 +329,8 @@ def _mode_radius(center: FloatArray) -> FloatArray:
     g = np.ascontiguousarray(center.T)
     top = g.max(axis=0)
     with np.errstate(divide="ignore"):
-        own = np.where(
-            g > 0, np.log(g / top), -1e4
-        )  # the result of these classes is replaced below
+        # The result of these classes is replaced below.
+        own = np.where(g > 0, np.log(g / top), -1e4)
     ranked = -np.sort(-own, axis=0)
     before = np.zeros_like(top)  # sum of the larger ones
     size = np.ones_like(own)

@@ -102,9 +102,8 @@ class _Chain(NamedTuple):
         for j, gap in enumerate(self.gaps):
             height = self.height[j]
             tail = self.tail[j]
-            left = _pick(tail, cell + 1) + _pick(height, cell) * (
-                _pick(self.edges, cell + 1) - at
-            )  # integral from here to one
+            # Integral from here to one.
+            left = _pick(tail, cell + 1) + _pick(height, cell) * (_pick(self.edges, cell + 1) - at)
             goal = left * (1.0 - generator.random(shape))  # what is to be left beyond the draw
             found = _last_at_least(tail, goal)
             density = _pick(height, found)

@@ -13,7 +13,8 @@ further cuts are made at the solution of the linear program over all of them, un
 a member.
 
 Slopes refer to moving mass from a reference class, the largest of x, to another. Arrays: centres
-and utilities (N, K).
+and utilities (N, K). Each row stops where it has converged by itself, and random shifts are the
+same for all rows, so that an answer depends neither on its batch nor on its place in it.
 """
 
 from __future__ import annotations
@@ -34,17 +35,18 @@ if TYPE_CHECKING:
 #: largest difference between a bound and the member found with it, relative to the range of the
 #: utility
 TOLERANCE = 1e-5
-MAX_STEPS, MAX_CUTS, MAX_BOXES = 40, 60, 12
+MAX_STEPS = 40  # of Newton
+MAX_CUTS = 60  # beyond those of the outline
+MAX_BOXES = 12  # that shrink around a set
 STEP = 1e-3  # of the differences for Newton's step, relative to the entries
+#: η at the start, the factor by which it falls, and at the end
 BARRIER_START, BARRIER_FALL, BARRIER_END = 0.03, 0.1, 1e-10
-LENGTHS = np.array(
-    [0.95, 0.3, 0.1, 0.01]
-)  # of trial steps, relative to the step at which a class vanishes
+#: of trial steps, relative to the step at which a class vanishes
+LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])
 ROUNDING = 1e-15  # of a value of f, relative to its magnitude
 INSIDE = 10.0  # distance of a cut from a member, relative to the shortest useful chord
-SMALLEST_RADIUS = (
-    1e-9  # of sets whose shape rounding does not hide; smaller sets have the bounds of this radius
-)
+#: of sets whose shape rounding does not hide; smaller sets have the bounds of this radius
+SMALLEST_RADIUS = 1e-9
 ELEMENTS = 1 << 22  # numbers held at a time
 
 
@@ -69,9 +71,8 @@ def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[Float
     members, scaled, least, span = scaled_search(sets, around.upper > 0, utility)
     if sets.n_classes == 2:  # a segment, whose ends the rays find exactly
         return (utility * members).sum(axis=1), members
-    slopes, levels = make_cuts(
-        sets, members, around, around.upper - around.lower, np.random.default_rng(0)
-    )
+    shifts = np.random.default_rng(0).random((sets.n_classes,))
+    slopes, levels = make_cuts(sets, members, around, around.upper - around.lower, shifts)
     around = around._replace(
         slopes=np.concatenate([around.slopes, slopes[:, None]], axis=1),
         levels=np.concatenate([around.levels, levels[:, None]], axis=1),
@@ -102,23 +103,32 @@ def outline(sets: LevelSet) -> Outline:
     around = Outline(
         np.zeros((n, k)), np.where(allowed, 1.0, 0.0), np.zeros((n, 2 * k, k)), np.ones((n, 2 * k))
     )
-    bounds = (utility * members).sum(axis=1)
+    reached = (utility * members).sum(axis=1)
     if k == 2:
-        return _boxed(around, bounds)
+        return _boxed(around, reached)
     generator = np.random.default_rng(0)
-    width = np.full((n, 1), np.inf)
     extent = np.repeat(np.ptp(members.reshape(n, 2 * k, k), axis=1), 2 * k, axis=0)
+    bounds = reached.copy()
+    shrinking = np.arange(n)
+    before = np.full((n, 1), np.inf)
     for _ in range(MAX_BOXES):  # the smaller the box, the closer its cuts are to tangents
-        slopes, levels = make_cuts(sets[every], members, around.select(every), extent, generator)
-        bounds = np.maximum(
-            bound(utility, slopes, levels, around.select(every)), (utility * members).sum(axis=1)
+        # The problems of a set are the 2K rows from its number on.
+        own = (2 * k * shrinking[:, None] + np.arange(2 * k)).ravel()
+        boxes = around.select(every[own])
+        slopes, levels = make_cuts(
+            sets[every[own]], members[own], boxes, extent[own], generator.random((k,))
         )
-        around = _boxed(around, bounds)._replace(
-            slopes=slopes.reshape(n, -1, k), levels=levels.reshape(n, -1)
+        bounds[own] = np.maximum(bound(utility[own], slopes, levels, boxes), reached[own])
+        part = _boxed(around.select(shrinking), bounds[own])._replace(
+            slopes=slopes.reshape(-1, 2 * k, k), levels=levels.reshape(-1, 2 * k)
         )
-        before = width
-        width = around.upper - around.lower
-        if (width > 0.8 * before).all():
+        for array, found in zip(around, part, strict=True):
+            array[shrinking] = found
+        width = part.upper - part.lower
+        is_settled = (width > 0.8 * before).all(axis=1)
+        shrinking = shrinking[~is_settled]
+        before = width[~is_settled]
+        if not len(shrinking):
             break
     return _boxed(around, _meet(sets[every], utility, members, around.select(every), bounds)[0])
 
@@ -184,9 +194,8 @@ def _search(
         lengths = np.minimum(longest, 1.0)[:, None, None] * LENGTHS[:, None]
         trials = _to_boundary(part, here[:, None] + lengths * step[:, None], limit[active])
         trials = np.maximum(np.concatenate([here[:, None], trials], axis=1), 1e-3 * here[:, None])
-        trials /= trials.sum(
-            axis=-1, keepdims=True
-        )  # a ray may have ended on the edge of the simplex
+        # A ray may have ended on the edge of the simplex.
+        trials /= trials.sum(axis=-1, keepdims=True)
         logs = np.log(np.where(allowed[active, None], trials, 1.0)).sum(axis=-1)
         merit = (utility[active, None] * trials).sum(axis=-1) + eta[:, None] * logs
         chosen = merit.argmax(axis=1)
@@ -217,9 +226,8 @@ def _newton_step(
     n, k = x.shape
     rows = np.arange(n)
     j = x.argmax(axis=1)
-    moves = x[:, :, None] * (
-        np.eye(k) - np.eye(k)[j][:, None, :]
-    )  # row i: as much as x_i has, from class j to class i
+    # Row i: as much as x_i has, from class j to class i.
+    moves = x[:, :, None] * (np.eye(k) - np.eye(k)[j][:, None, :])
     top = x[rows, j][:, None]
     free = x.copy()
     free[rows, j] = 0.0
@@ -275,18 +283,18 @@ def make_cuts(
     x: FloatArray,
     around: Outline,
     scale: FloatArray,
-    generator: np.random.Generator,
+    shifts: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return cuts (N, K) and (N,) from chords near points (N, K), with a margin for rounding.
 
-    The scale (N, K) is about the extent of the sets. The cuts are valid for chords of any place and
-    length. The chords lie slightly inside, where kinks are rare, and are so long that rounding and
-    curvature cost equally much.
+    The scale (N, K) is about the extent of the sets, the shifts are K random numbers. The cuts are
+    valid for chords of any place and length. The chords lie slightly inside, where kinks are rare,
+    and are so long that rounding and curvature cost equally much.
     """
-    n, k = x.shape
+    k = x.shape[1]
     limit = _limits(sets)
     shift = np.sqrt(ROUNDING * sets.magnitude / limit).clip(1e-7, 1e-3)[:, None] * INSIDE * scale
-    at = x + shift * (0.1 + generator.random((n, k))) * np.where(x < sets.center, 1.0, -1.0)
+    at = x + shift * (0.1 + shifts) * np.where(x < sets.center, 1.0, -1.0)
     at = np.maximum(at, 0.5 * shift)
     at /= at.sum(axis=1, keepdims=True)
     here, ahead, behind = _chords(sets, at, STEP * at)
@@ -339,15 +347,17 @@ def bound(
     high = np.ones(len(utility))
     best = np.full(len(utility), np.inf)
     growing = np.ones(len(utility), dtype=bool)
+    done = np.zeros(len(utility), dtype=bool)
     for _ in range(150):
         price = np.where(growing, high, 0.5 * (low + high))
         value, point = box.support(around.lower, around.upper, utility - price[:, None] * slopes)
-        best = np.fmin(best, value + price * levels)
+        best = np.where(done, best, np.fmin(best, value + price * levels))
         beyond = (slopes * point).sum(axis=1) > levels  # a higher price does better
         low = np.where(beyond, price, low)
         high = np.where(beyond, np.where(growing, 8.0 * high, high), price)
         growing &= beyond & (high < 1e30)
-        if (high - low <= 1e-13 * high).all():
+        done |= high - low <= 1e-13 * high
+        if done.all():
             break
     return np.fmin(best, box.support(around.lower, around.upper, utility)[0])
 
@@ -358,27 +368,27 @@ def _meet(
     """Improve bounds and members by cuts, each at the solution of the last linear program."""
     bounds = bounds.copy()
     reached = (utility * members).sum(axis=1)
-    wanted = (
-        np.where(sets.radius < _limits(sets), 1e3, 1.0) * TOLERANCE
-    )  # bounds of a larger set are less precise
+    # The bounds of a very small set are those of a larger one, and less precise.
+    wanted = np.where(sets.radius < _limits(sets), 1e3, 1.0) * TOLERANCE
     active = np.flatnonzero(bounds - reached > wanted)
     planes = {i: [*zip(around.slopes[i], around.levels[i], strict=True)] for i in active}
     generator = np.random.default_rng(1)
+    k = sets.n_classes
     for _ in range(MAX_CUTS):
         if len(active) == 0:
             break
         part = sets[active]
         box_ = around.select(active)
-        targets = np.empty((len(active), sets.n_classes))
+        targets = np.empty((len(active), k))
         for row, i in enumerate(active):
             value, targets[row] = _program(utility[i], planes[i], around.lower[i], around.upper[i])
             bounds[i] = min(bounds[i], value)
         found = _to_boundary(part, targets[:, None], part.radius)[:, 0]
         values = (utility[active] * found).sum(axis=1)
-        better = active[values > reached[active]]
-        members[better] = found[values > reached[active]]
-        reached[better] = values[values > reached[active]]
-        new = make_cuts(part, found, box_, box_.upper - box_.lower, generator)
+        is_better = values > reached[active]
+        members[active[is_better]] = found[is_better]
+        reached[active[is_better]] = values[is_better]
+        new = make_cuts(part, found, box_, box_.upper - box_.lower, generator.random((k,)))
         for i, slope, level in zip(active, *new, strict=True):
             planes[i].append((slope, level))
         active = active[bounds[active] - reached[active] > wanted[active]]

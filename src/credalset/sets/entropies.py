@@ -71,9 +71,8 @@ def climb(
         if len(active) == 0:
             break
         current = point[active]
-        raised = np.maximum(
-            current, FLOOR
-        )  # H(v) ≤ Σ (−v log x − v + x) for any x > 0, tangents of −v log v
+        # H(v) ≤ Σ (−v log x − v + x) for any x > 0, tangents of −v log v.
+        raised = np.maximum(current, FLOOR)
         slope = -np.log(raised)
         value, vertex = geometry[active].support(slope)
         bound[active] = np.minimum(bound[active], value + raised.sum(axis=1) - 1.0)

@@ -115,9 +115,8 @@ def _play(
         weights, found = worst_mixture(np.array(members) @ advantage.T)
         if found >= -tie:
             return True
-        centre = 0.5 * (
-            centre + weights
-        )  # the solutions oscillate, and their average converges faster
+        # The solutions oscillate, and their average converges faster.
+        centre = 0.5 * (centre + weights)
         value, member = support(row, (centre @ advantage)[None])
         if value[0] < -tie:
             return False

@@ -31,9 +31,8 @@ ELEMENTS = 1 << 21  # numbers held at a time
 def sample(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
     """Draw n members of each region, (N, n, K)."""
     k = geometry.n_classes
-    result = np.repeat(
-        geometry.center[:, None, :], n, axis=1
-    )  # a ball of radius zero is its centre
+    # a ball of radius zero is its centre.
+    result = np.repeat(geometry.center[:, None, :], n, axis=1)
     proper = np.flatnonzero(geometry.radius > 0)
     for block in row_blocks(len(proper), max(PROPOSALS * n, PILOT_POINTS) * k, ELEMENTS):
         rows = proper[block]
@@ -127,9 +126,8 @@ def _start(
         1.0 / (geometry.n_classes - 1)
     )
     points = np.maximum(center + length[..., None] * toward, 0.0)
-    return np.where(
-        _inside(geometry, points)[..., None], points, center
-    )  # rounding may move a point outside
+    # Rounding may move a point outside.
+    return np.where(_inside(geometry, points)[..., None], points, center)
 
 
 def _exchange(

@@ -244,9 +244,8 @@ def _log_integral(
         return -pull.sum(axis=0) - (k - 2) / t, (pull * ratio).sum(axis=0) + (k - 2) / (t * t)
 
     with np.errstate(all="ignore"):
-        start = np.minimum(
-            np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far
-        )  # powers start out balanced
+        # Powers start out balanced.
+        start = np.minimum(np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far)
         peak = newton(fall, (g, d, a), np.zeros_like(far), far, start, 1e-4 * start)
         top = log_integrand(peak, g, d, a)
         width = np.sqrt(2.0 * DROP / fall(peak, g, d, a)[1])

@@ -176,9 +176,8 @@ def smooth_quantiles(scores: Tensor) -> Tensor:
 
 def n_possible(lower: Tensor, upper: Tensor) -> Tensor:
     """Return a smooth number of E-admissible labels between reachable envelopes, (…, K) to (…)."""
-    cut = (
-        torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0
-    )  # total mass if no class exceeds k
+    # Total mass if no class exceeds k.
+    cut = torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0
     lead = upper - lower.amax(dim=-1, keepdim=True)
     return torch.sigmoid(torch.minimum(cut, lead) / SOFTNESS).sum(dim=-1)
 

@@ -729,14 +729,16 @@ def cascaded(w: World) -> tuple[Any, ...]:
         CASCADE.prices,
         error=0.45,
         kinds=w.give("groups", GROUPS),
+        clusters=w.give("clusters", CLUSTERS),
         max_votes=0,
     )
     return np.array([found.n_fitted + found.n_certifying, found.n_items]), found.order
 
 
 def next_steps(w: World) -> tuple[Any, ...]:
-    asked = w.give("scale", pd.Series(np.arange(N) % 3, ITEMS))
-    found = CASCADE.decide(judged(w), kinds=w.give("groups", GROUPS), asked=asked)
+    asked = w.give("asked", pd.Series(np.arange(N) % 3, ITEMS))
+    votes = w.give("votes", VOTES * 0)
+    found = CASCADE.decide(judged(w), votes, kinds=w.give("groups", GROUPS), asked=asked)
     return w.back(found["step"]), w.back(found["risk"].round(6))
 
 

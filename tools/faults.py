@@ -1,6 +1,7 @@
 """Break things at random and count what happens.
 
-Kills, forgeries, full disks, lost workers (``make faults``).
+Kills, forgeries, full disks, lost workers (``make faults``). ``python tools/faults.py workers``
+runs the rows whose names hold one of the words.
 
 The fast tests try every step once; this tries many at random. It prints a Markdown table of trials
 and outcomes and leaves with exit code 1 if an outcome is not one of those that are promised.
@@ -511,8 +512,8 @@ TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
 }
 
 
-def run(size: float, seed: int) -> int:
-    """Run all trials and print the table; return 1 if something happened that is not promised."""
+def run(size: float, seed: int, words: Sequence[str] = ()) -> int:
+    """Run trials and print the table; return 1 if something happened that is not promised."""
     here = f"Python {platform.python_version()} on {platform.system()}"
     print(
         f"# Fault tests\n\n`make faults` on {datetime.date.today()}, {here}, seed "
@@ -521,6 +522,8 @@ def run(size: float, seed: int) -> int:
     print("| What was done | Trials | Outcomes |\n|---|---|---|", flush=True)
     broken = 0
     for name, (trial, n, options) in TRIALS.items():
+        if words and not any(word in name for word in words):
+            continue
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
             outcomes = Counter(
                 trial(Path(folder), max(1, round(n * size)), random.Random(seed), **options)
@@ -536,7 +539,8 @@ def run(size: float, seed: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("words", nargs="*", help="rows to run, by words of their names")
     parser.add_argument("--size", type=float, default=1.0, help="times the usual number of trials")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    sys.exit(run(arguments.size, arguments.seed))
+    sys.exit(run(arguments.size, arguments.seed, arguments.words))

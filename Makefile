@@ -51,7 +51,7 @@ label-studio: $(VENV)/.ready-test ## Send tasks through a real Label Studio and 
 	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check install --quiet label-studio==1.23.2
 	LABEL_STUDIO=$(CURDIR)/$(VENV)-label-studio/bin/label-studio $(BIN)/python -m pytest -m slow -rs tests/io/test_label_studio.py
 
-faults: $(VENV)/.ready-test ## Kill, forge, fill disks and lose workers at random; prints a table of outcomes (six minutes)
+faults: $(VENV)/.ready-test ## Kill, forge, fill disks and lose workers at random; prints a table of outcomes
 	$(BIN)/python tools/faults.py
 
 mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice

@@ -133,7 +133,10 @@ def test_wrong_use_is_told_in_a_sentence(table: tuple[pd.DataFrame, np.ndarray],
     review = ["review", "predictions.csv", "votes.csv", "--id", "ticket"]
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")
+    more = pd.read_csv("predictions.csv")
+    more.assign(length=7).to_csv("more.csv", index=False)
     for words, message in [
+        (["review", "more.csv", *review[2:], "-o", "out"], "nobody voted for 'length'"),
         ([*review, "-o", "out", "--error", "2"], "--error must lie strictly between 0 and 1"),
         ([*review, "-o", "out", "--error", "few"], "--error must be numbers"),
         ([*review, "-o", "mine"], "holds other files"),

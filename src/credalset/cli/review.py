@@ -270,6 +270,7 @@ def _read(
         extra |= {"texts": texts}
         source = shared.TableSource(tables[0], id, columns, extra, logits, strict)
         table = source.predictions()
+        shared.check_classes(table, votes, source)
     else:
         source = shared.TableSource(str(texts), id, columns, extra, False, strict)
         table = source.features()

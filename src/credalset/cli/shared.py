@@ -275,7 +275,7 @@ def read_training(
     found = read_vote_table(votes)
     read = source.features() if features else source.predictions()
     if not features:
-        _check_classes(read, found, source)
+        check_classes(read, found, source)
     voted = select_voted(read, found)
     _note_all(voted.notes)
     table = _without_trained(voted.table)
@@ -293,7 +293,7 @@ def read_training(
     return Pair(table.frame(), votes_of_items, table.items, dict(table.extra), table.kinds)
 
 
-def _check_classes(table: ItemTable, votes: Annotations, source: TableSource) -> None:
+def check_classes(table: ItemTable, votes: Annotations, source: TableSource) -> None:
     """Refuse predictions whose columns are not the classes of the votes.
 
     A class without votes is one if it is named with --columns. A column of other small numbers

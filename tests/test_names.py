@@ -722,7 +722,7 @@ CASCADE = cs.cascade(
 
 
 def cascaded(w: World) -> tuple[Any, ...]:
-    """Halves are drawn by position, so that only the items that are used are the same."""
+    """Parts are drawn by position, so that only the items that are used are the same."""
     found = cs.cascade(
         judged(w),
         w.give("votes", VOTES),

@@ -190,7 +190,7 @@ def test_nothing_certified_is_said() -> None:
         ({"prices": PRICES | {"good": -1}}, "good"),
         ({"error": 0.0}, "error"),
         ({"budget": -1.0}, "budget"),
-        ({"votes": frame(np.where(np.arange(500)[:, None] < 30, VOTES, 0))}, "needs 20 to fit"),
+        ({"votes": frame(np.where(np.arange(500)[:, None] < 20, VOTES, 0))}, "needs 10 to fit"),
     ],
 )
 def test_bad_cascades(change: dict[str, Any], message: str) -> None:

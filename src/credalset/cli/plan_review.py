@@ -135,7 +135,8 @@ def plan_new(
         if str(row[table.id]) in seen:
             n_seen += 1
             old = reviewed[str(row[table.id])]
-            rows[place] = {table.id: row[table.id]} | {name: old[name] for name in list(row)[1:]}
+            kept = {name: _like(cell, old[name]) for name, cell in list(row.items())[1:]}
+            rows[place] = {table.id: row[table.id]} | kept
     if n_seen:
         shared.note(f"{plural(n_seen, 'item')} were reviewed: their steps are those of the review.")
     _write(out, rows, list(rows[0]) if rows else [table.id])
@@ -147,6 +148,13 @@ def plan_new(
     words = ", ".join(f"{count} {step}" for step, count in counts_of.items())
     shared.say(f"{words}\n{queue.certified or 'Not certified.'}\nWrote {out}")
     return to_ask, record.classes
+
+
+def _like(cell: Any, text: Any) -> Any:
+    """Return a cell of the queue, which was read as a text, as a number if the other is one."""
+    if isinstance(cell, float | int):
+        return type(cell)(float(text))
+    return text
 
 
 def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any, Any]:

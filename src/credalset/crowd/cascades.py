@@ -44,7 +44,8 @@ PERSON = "person"  # the name of people among the prices
 WORTH = 0.4  # probability of acceptance by which a person is asked
 GOALS = 12  # numbers that are tried as the goal of a plan
 DRAWS = 8  # orders in which the votes of an item are replayed
-LEAST = 20  # items with votes in each half
+PART = 3  # one part in so many fits; a pool learns most from few items, a certificate needs many
+LEAST = 10  # items with votes in each part
 MOST_FITTED = 5_000  # items that fit a law, which has a dozen parameters
 
 
@@ -355,9 +356,9 @@ def cascade(
 
     Plans ask the first 0, 1, … judges in order of price (of judges of one price, the better one
     comes first), and then for up to 0, 1, … ``max_votes`` votes where each is likely to lead to
-    acceptance. An item goes no further once its label has a low risk. Half of the items with votes
-    fit the pools, the crowds and the goals of all plans; the other half certifies one threshold
-    of the risk for each plan as a whole, by votes that were held back.
+    acceptance. An item goes no further once its label has a low risk. A third of the items with
+    votes fits the pools, the crowds and the goals of all plans; the others certify one threshold of
+    the risk for each plan as a whole, by votes that were held back.
 
     Parameters
     ----------
@@ -385,7 +386,7 @@ def cascade(
     kinds, clusters
         As for `JudgePool.fit`; clusters are not divided, and are the units of the certificate.
     random_state : int, Generator or None
-        Seed of the halves, the folds and the order of votes.
+        Seed of the parts, the folds and the order of votes.
 
     Returns
     -------
@@ -418,7 +419,7 @@ def cascade(
         unit = np.unique(_numbers(batch.column(clusters, "clusters")), return_inverse=True)[1]
     generator = as_generator(random_state)
     seed = int(generator.integers(1 << 31))
-    fitted, others = _halves(counts, unit, generator)
+    fitted, others = _parts(counts, unit, generator)
     learner = _Learner(answers, labels, columns, unit, fitted, seed)
     with progress("Fitting judges", len(answers.names) + 1) as advance:
         order = learner.order(price[:-1])
@@ -608,13 +609,13 @@ def _read_prices(prices: Mapping[Any, float], names: Names) -> FloatArray:
     return np.array([as_finite(given[n], f"prices[{n!r}]", minimum=0.0) for n in wanted])
 
 
-def _halves(
+def _parts(
     counts: FloatArray, unit: IntArray, generator: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Return two halves of the items with votes; clusters are not divided."""
+    """Return a third of the items with votes, and the others; clusters are not divided."""
     voted = np.flatnonzero(counts.any(axis=1))
     units = np.unique(unit[voted])
-    first = generator.permutation(units)[: len(units) // 2]
+    first = generator.permutation(units)[: len(units) // PART]
     inside = np.isin(unit[voted], first)
     if min(inside.sum(), (~inside).sum()) < LEAST:
         raise ValueError(

@@ -1,0 +1,104 @@
+"""Three judges in one JSONL, some of their answers missing, and people's votes on some items."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import credalset as cs
+from tests.cli.conftest import Run
+
+N = 400
+NAMED = "gpt=judges.gpt.probs,claude=judges.claude.label,mini=judges.mini"
+PRICES = "person=0.30,gpt=0.02,claude=0.01,mini=0.001"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Write judged.jsonl, and votes.csv with three votes on every other item."""
+    panel = cs.datasets.make_judge_panel(N, n_votes=3, random_state=3)
+    rng = np.random.default_rng(0)
+    classes = panel.classes
+    best = panel.probabilities.argmax(axis=2)
+    lines = []
+    votes = ["task,worker,label"]
+    for row, item in enumerate(panel.items):
+        said: dict[str, Any] = {
+            "gpt": {"probs": dict(zip(classes, panel.probabilities[2, row], strict=True))},
+            "claude": {"label": classes[best[1, row]]},
+        }
+        if rng.random() < 0.7:
+            said["mini"] = classes[best[0, row]]
+        kind = str(panel.slices[row])
+        lines.append({"id": item, "kind": kind, "text": f"pair {row}", "judges": said})
+        if row % 2 == 0:
+            votes += [f"{item},w{j},{panel.labels[row, j]}" for j in range(3)]
+    (tmp_path / "judged.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "votes.csv").write_text("\n".join(votes) + "\n")
+    return tmp_path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) -> None:
+    """Four commands: which judges to keep, the corrected average, queue and page, and tasks."""
+    said = run("agree", "votes.csv", "judged.jsonl", "--judges", NAMED, "--kinds", "kind").out
+    assert "Keep: gpt" in said
+    assert "constant" in said
+    said = run("estimate", "judged.jsonl", "votes.csv", "--judges", "auto").out
+    assert "400 predictions, 200 items with votes, 600 votes" in said
+    said = run(
+        *("review", "votes.csv", "--judges", "judged.jsonl", "--kinds", "kind"),
+        *("-o", "out", "--error", "0.4", "--price", PRICES, "--budget", "20", "--max-votes", "1"),
+        *("--texts", "text", "--label-studio", "tasks.json"),
+    ).err
+    assert "20 buys: " in said
+    assert "200 items without votes, by this plan: " in said
+    out = folder / "out"
+    queue = rows_of(out / "queue.csv")
+    steps = rows_of(out / "cascade.csv")
+    assert {row["id"] for row in queue} == {f"p{row:04d}" for row in range(0, N, 2)}
+    assert {row["id"] for row in steps} == {f"p{row:04d}" for row in range(1, N, 2)}
+    assert {row["step"] for row in steps} <= {"accept", "person", "stop", "gpt", "claude", "mini"}
+    assert "pair 0" in (out / "report.html").read_text(encoding="utf-8")
+    tasks = json.loads((folder / "tasks.json").read_text())
+    wanted = [row["id"] for row in queue if row["step"] == "ask"]
+    wanted += [row["id"] for row in steps if row["step"] == "person"]
+    assert [task["data"]["id"] for task in tasks] == wanted
+    assert all({"text", "kind"} <= set(task["data"]) for task in tasks)
+    run(
+        *("plan", "out", "-o", "tasks.csv", "--label-studio", "tasks.json"),
+        *("--items", "judged.jsonl", "--overwrite"),
+    )
+    tasks = json.loads((folder / "tasks.json").read_text())
+    assert [task["data"]["id"] for task in tasks] == [
+        row["id"] for row in queue if row["step"] == "ask"
+    ]
+    run("plan", "out", "judged.jsonl", "-o", "new.csv")
+    planned = {row["id"]: row for row in rows_of(folder / "new.csv")}
+    assert len(planned) == N
+    assert all(planned[row["id"]]["step"] == row["step"] for row in queue)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", PRICES], "about judges"),
+        (["--judges", "judged.jsonl", "--budget", "5"], "--budget needs --price"),
+        (["--judges", "judged.jsonl", "--price", "gpt=much"], "must be name=number"),
+        (["--judges", "judged.jsonl", "--price", "gpt=1"], "none for"),
+        (["--label-studio", "tasks.csv"], "must name a file .json"),
+        (["--judges", "gpt=judges.gpt.probs"], "is no file"),
+    ],
+)
+def test_options_that_do_not_fit(folder: Path, run: Run, options: list[str], message: str) -> None:
+    done = run("review", folder / "votes.csv", "-o", "other", *options, code=2)
+    assert message in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,14 +190,18 @@ def test_nothing_certified_is_said() -> None:
         ({"prices": PRICES | {"other": 1}}, "'other', which is no judge"),
         ({"prices": PRICES | {"good": -1}}, "good"),
         ({"error": 0.0}, "error"),
+        ({"worth": 0.0}, "worth"),
+        ({"judges": JUDGES | {"person": JUDGES["cheap"]}}, "called 'person'"),
         ({"budget": -1.0}, "budget"),
         ({"votes": frame(np.where(np.arange(500)[:, None] < 20, VOTES, 0))}, "needs 10 to fit"),
     ],
 )
 def test_bad_cascades(change: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"votes": frame(VOTES), "prices": PRICES, "error": 0.2} | change
-    with pytest.raises(ValueError, match=message):
-        cascade(JUDGES, **given)
+    given: dict[str, Any] = {"votes": frame(VOTES), "prices": PRICES, "judges": JUDGES}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same judge twice
+        with pytest.raises(ValueError, match=message):
+            cascade(**given | change)
 
 
 def test_a_plan_has_to_be_chosen() -> None:

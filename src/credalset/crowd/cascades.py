@@ -217,6 +217,13 @@ class Cascade:
         The budget.
     n_items : int
         Number of items that the budget is for.
+    prices : dict
+        Prices of the judges, and of a person.
+    n_fitted, n_certifying : int
+        Numbers of items that fit the plans, and that certify them.
+    plans, stages, thresholds
+        The plans by row, what is known after 0, 1, … judges, and the largest risk that is accepted
+        by each plan; −inf if nothing is certified.
     """
 
     rows: Rows
@@ -407,6 +414,7 @@ def cascade(
     as_probability(error, "error")
     as_probability(confidence, "confidence")
     as_positive_int(max_votes, "max_votes", minimum=0)
+    as_probability(worth, "worth")
     if budget is not None:
         as_finite(budget, "budget", minimum=0.0)
     answers, labels = read_judged(judges, votes)
@@ -423,40 +431,55 @@ def cascade(
     learner = _Learner(answers, labels, columns, unit, fitted, seed)
     with progress("Fitting judges", len(answers.names) + 1) as advance:
         order = learner.order(price[:-1])
-        stages = []
-        predictions = []
+        known = []
         for number in range(len(order) + 1):
-            stage, predicted = learner.stage(order[:number])
-            stages.append(stage)
-            predictions.append(predicted)
+            known.append(learner.stage(order[:number]))
             advance(1, "")
-    own = price[:-1][order]
+    stages = [stage for stage, _ in known]
+    terms = _Terms(error, confidence, price[:-1][order], float(price[-1]), seed)
     measured = []
     with progress("Comparing plans", len(stages) * (max_votes + 1)) as advance:
         for n_judges in range(len(stages)):
             for most in range(max_votes + 1):
-                plan = Plan(n_judges, most, error, worth)
                 rows = others[counts[others].sum(axis=1) > most]
-                measured.append(
-                    _measure(
-                        plan,
-                        stages,
-                        [each[fitted] for each in predictions],
-                        [each[rows] for each in predictions],
-                        counts[rows],
-                        None if clusters is None else unit[rows],
-                        _Terms(error, confidence, own, float(price[-1]), seed),
-                    )
+                found = _measure(
+                    Plan(n_judges, most, error, worth),
+                    stages,
+                    [predicted[fitted] for _, predicted in known],
+                    [predicted[rows] for _, predicted in known],
+                    counts[rows],
+                    None if clusters is None else unit[rows],
+                    terms,
                 )
+                measured.append(found)
                 advance(1, "")
     names = tuple(answers.names[judge] for judge in order)
     total = len(answers) if n_items is None else as_positive_int(n_items, "n_items")
     chosen = None
     if budget is not None:
         chosen = _choose([each.forecast for each in measured], budget, total)
+    return Cascade(
+        _rows(names, measured),
+        names,
+        dict(zip([*names, PERSON], [*terms.prices.tolist(), terms.person], strict=True)),
+        error,
+        confidence,
+        chosen,
+        budget,
+        total,
+        len(fitted),
+        len(others),
+        tuple(each.plan for each in measured),
+        tuple(stages),
+        np.array([each.threshold for each in measured]),
+    )
+
+
+def _rows(names: Names, measured: Sequence[_Measured]) -> Rows:
+    """Return plans as rows."""
     costs = [each.cost for each in measured]
     shares = [each.accepted for each in measured]
-    table = Rows(
+    return Rows(
         {
             "plan": _words(names, each.plan),
             "judges": each.plan.n_judges,
@@ -468,21 +491,6 @@ def cascade(
             "frontier": _is_best(number, costs, shares),
         }
         for number, each in enumerate(measured)
-    )
-    return Cascade(
-        table,
-        names,
-        dict(zip([*names, PERSON], [*own.tolist(), float(price[-1])], strict=True)),
-        error,
-        confidence,
-        chosen,
-        budget,
-        total,
-        len(fitted),
-        len(others),
-        tuple(each.plan for each in measured),
-        tuple(stages),
-        np.array([each.threshold for each in measured]),
     )
 
 
@@ -596,6 +604,8 @@ def _read_prices(prices: Mapping[Any, float], names: Names) -> FloatArray:
     """Return the prices of the judges in their order, and of a person."""
     if not isinstance(prices, Mapping):
         raise TypeError(f"prices must be a dict of prices by judge, but is {prices!r}.")
+    if PERSON in names:
+        raise ValueError(f"judges has a judge called {PERSON!r}, as prices call people. Rename it.")
     given = dict(zip(as_names(tuple(prices)), prices.values(), strict=True))
     wanted = [*names, PERSON]
     missing = [name for name in wanted if name not in given]

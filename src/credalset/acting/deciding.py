@@ -41,6 +41,9 @@ class Decisions:
         Probability that an item is accepted once it may get 0, 1, … more votes where it is asked.
     bought : ndarray of shape (N, AHEAD + 1)
         Expected votes that it has got by then.
+    after_each : ndarray of shape (N, AHEAD + 1)
+        Probability that an item is accepted once it got 0, 1, … more votes, also if nobody would
+        be asked; accepted items stay so.
     """
 
     label: IntArray
@@ -52,6 +55,7 @@ class Decisions:
     variance: FloatArray
     after: FloatArray
     bought: FloatArray
+    after_each: FloatArray
 
     @classmethod
     def joined(cls, parts: list[tuple[IntArray, Decisions]], n_items: int) -> Decisions:
@@ -147,6 +151,7 @@ class Decider:
         expected = bought[:, -1]
         ask = np.zeros(len(hand), dtype=bool)
         ask[open_rows] = after[open_rows, -1] >= WORTH * expected[open_rows]
+        after_each = after.copy()
         after[~ask & ~accepted[:, self.main]] = 0.0
         bought[~ask] = 0.0
         return Decisions(
@@ -159,6 +164,7 @@ class Decider:
             np.where(ask, square - expected**2, 0.0),
             after,
             bought,
+            after_each,
         )
 
     def _look_ahead(

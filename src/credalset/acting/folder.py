@@ -7,19 +7,25 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from credalset._files import staged_folder, write_file
+from credalset._typing import IntArray
 from credalset.acting.record import RECORD, Record
 from credalset.acting.stored import StoredRule
 from credalset.exceptions import CredalSetWarning, need
 from credalset.io.store import load, save
 from credalset.io.tables import table_writer
-from credalset.reporting import Report, report
-from credalset.reporting.page import Headline
+from credalset.reporting import Report
+from credalset.reporting.compose import Reviewed, write_reviewed
+from credalset.reporting.items import About
+from credalset.reporting.model import Check, Standing
 
 if TYPE_CHECKING:
     from credalset.acting.review import Review
 
 QUEUE, PAGE, RULE, MODEL = "queue.csv", "report.html", "rule", "model"
+MOST_CHECKED = 1_000  # items whose votes are hidden to test the model of the crowd
 MOST_BOUNDED = 50  # classes whose bounds are in the queue; of more, they are in the rule's sets
 
 
@@ -80,34 +86,53 @@ def write_queue(found: Review, path: Path, *, id: str = "item") -> None:
         write(batch)
 
 
-def make_page(found: Review, path: str | Path | None, **page: Any) -> Report:
+def make_page(
+    found: Review, path: str | Path | None, *, title: str = "Review", **about: Any
+) -> Report:
     """Write the page of a review."""
-    certified = int(found.certified.sum())
-    counts = found.queue.counts()
-    headline = f"{counts['accept']:,} of {len(found):,} labels can be accepted"
-    if not certified:
-        headline += ", not certified"
-    elif certified == counts["accept"]:
-        headline += f", with an error of at most {found.errors[0]:g}, certified"
-    else:
-        headline += f"; for {certified:,}, an error of at most {found.errors[0]:g} is certified"
-    expected, low, high = found.votes_to_come
-    detail = (
-        f"Ask for votes on {counts['ask']:,}: about {expected:,.0f} to come ({low:,.0f} to "
-        f"{high:,.0f}), a forecast. On {counts['divided']:,} people are divided. "
-        f"{counts['expert']:,} are for an expert."
-    )
-    words = Headline(headline, detail, found.sentences, bool(certified))
+    evidence = found.evidence
+    crowd = evidence.calibration.crowd
+    some = _evenly(np.flatnonzero(found.counts.any(axis=1)), MOST_CHECKED)
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
-        return report(
-            found.sets,
-            votes_in_hand=found.counts,
-            path=path,
-            **({"title": "Review"} | page),
-            _queue=found.queue,
-            _words=words,
-            _command="",
+        assumption = crowd.check(evidence.prediction[some], found.counts[some], random_state=0)
+    standings = [
+        Standing(
+            each.queue,
+            each.error,
+            int(each.certified.sum()),
+            each.votes_to_come,
+            each.by_votes,
+            each.by_even_votes,
         )
+        for each in found.at_errors
+    ]
+    last = found.record.last
+    assert last is not None
+    page = Reviewed(
+        sets=found.sets,
+        alpha=evidence.alpha,
+        standings=standings,
+        counts=found.counts,
+        held_back=last.held_back,
+        prediction=evidence.prediction,
+        p_values=evidence.p_values,
+        calibration=evidence.calibration,
+        inputs=evidence.inputs,
+        assumption=assumption,
+        checks=[Check(*each) for each in evidence.checks],
+        scale=evidence.scale,
+        commands=[
+            ("Votes for the items to ask", "credalset plan review -o tasks.csv"),
+            ("New items, by the same rule", "credalset plan review new.csv -o steps.csv"),
+            ("To certify votes bought here", "credalset plan review --audit 200 -o tasks.csv"),
+        ],
+    )
+    return write_reviewed(page, path, About(**about), title)
+
+
+def _evenly(rows: IntArray, most: int) -> IntArray:
+    """Return some of the rows, evenly spread."""
+    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)]
 
 
 def write_record(record: Record, path: str | Path) -> None:

@@ -14,7 +14,9 @@ from credalset.acting.rules import Certified
 from credalset.acting.sources import ClassShares
 from credalset.acting.stored import StoredRule
 from credalset.acting.table import Table, Terms
+from credalset.calibration.base import Inputs, as_level
 from credalset.crowd import CrowdCalibration, DirichletCrowd
+from credalset.evaluation.views import NUMBERS
 from credalset.exceptions import CredalSetWarning
 from credalset.sets import CredalSet
 
@@ -31,8 +33,11 @@ def rule_for_new_items(
     hand: FloatArray,
     *,
     with_sets: bool,
-) -> tuple[StoredRule, AcceptRule, CredalSet | None]:
-    """Return the first rule, for new items from the same source, and sets of all items by it."""
+) -> tuple[StoredRule, AcceptRule, CredalSet | None, Inputs | None]:
+    """Return the first rule, for new items from the same source, and sets of all items by it.
+
+    Last come the inputs that the sets are predicted from.
+    """
     fit = rules.table.fits[0]
     learned = rules.table.learned_from[0]
     others = np.setdiff1d(np.arange(len(table)), learned)
@@ -42,10 +47,12 @@ def rule_for_new_items(
     rule = _accept_rule(table, rules, terms, crowd, others)
     calibration = None
     sets = None
+    inputs = None
     if with_sets:
         calibration = _calibrated(crowd, fit.given, table.counts, hand, others, terms.seed)
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
-            sets = calibration.predict_set(fit.given, ALPHA, votes=hand)
+            inputs = calibration._read(fit.given, votes=hand)
+            sets = calibration._predict(inputs, as_level(ALPHA))
         sets = replace(sets, classes=table.class_names, items=table.item_names)
     stored = StoredRule(
         rule,
@@ -55,7 +62,7 @@ def rule_for_new_items(
         calibration=calibration,
         shares=fit.given[0] if isinstance(table.source, ClassShares) else None,
     )
-    return stored, rule, sets
+    return stored, rule, sets, inputs
 
 
 def _accept_rule(
@@ -110,7 +117,9 @@ def _calibrated(
     generator = np.random.default_rng([seed, 4])
     voted = rows[counts[rows].any(axis=1)]
     chosen = generator.choice(voted, min(MOST_SETS, len(voted)), replace=False)
-    numbers = np.unique(hand.sum(axis=1)).astype(np.int64)
+    most = hand.sum(axis=1).max(initial=0)
+    pictured = [number for number in NUMBERS if number <= most]
+    numbers = np.union1d(hand.sum(axis=1), pictured).astype(np.int64)
     numbers = numbers[numbers <= counts[chosen].sum(axis=1).max(initial=0)]
     if len(numbers) > MOST_IN_HAND:
         places = np.linspace(0, len(numbers) - 1, MOST_IN_HAND).round().astype(np.int64)

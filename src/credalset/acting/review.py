@@ -21,8 +21,9 @@ from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_positive_int, as_probability, check_choice
 from credalset.acceptance.rule import AcceptRule, Claim, forecast_shares
 from credalset.acting.deciding import AHEAD, Decisions
+from credalset.acting.evidence import AtError, Evidence, collect_evidence
 from credalset.acting.folder import check_folder, make_page, write_review
-from credalset.acting.new_items import rule_for_new_items
+from credalset.acting.new_items import ALPHA, rule_for_new_items
 from credalset.acting.record import About, Record, Round, aligned
 from credalset.acting.rules import (
     Certified,
@@ -90,7 +91,8 @@ class Review:
     stored: StoredRule
     counts: FloatArray
     by_error: FloatArray
-    by_votes: FloatArray
+    at_errors: tuple[AtError, ...]
+    evidence: Evidence
     model: Any = None
 
     def __len__(self) -> int:
@@ -128,9 +130,8 @@ class Review:
         list of dict
             Rows ``votes`` (in all) and ``accepted``, which print as a table.
         """
-        return Rows(
-            [{"votes": float(votes), "accepted": float(share)} for votes, share in self.by_votes]
-        )
+        curve = self.at_errors[0].by_votes.tolist()
+        return Rows([{"votes": votes, "accepted": share} for votes, share in curve])
 
     def to_dict(self, id: str = "item") -> dict[str, list[Any]]:
         """Return the queue as columns, in the order of the queue.
@@ -401,8 +402,21 @@ def review_table(
     if standing.proof == "audit":
         assert before is not None
         decisions = as_audited(decisions, before, standing.certified)
-    stored, rule, sets = rule_for_new_items(table, rules, terms, hand, with_sets=with_sets)
-    queue = _queue_of(table, rules, decisions, standing, terms, sets)
+    stored, rule, sets, inputs = rule_for_new_items(table, rules, terms, hand, with_sets=with_sets)
+    at_errors = [_at_error(table, rules, decisions, standing, terms, sets)]
+    if standing.proof == "votes":
+        # An audit is about one error; votes left out in turn are about all that were tested.
+        for column in terms.columns[1:]:
+            other = replace(terms, main=column)
+            again = decide_table(table, rules, other, hand, earlier)
+            mine = replace(standing, certified=again.accepted[:, column] & table.voted)
+            at_errors.append(_at_error(table, rules, again, mine, other, sets))
+    queue = at_errors[0].queue
+    evidence = None
+    if inputs is not None and stored.calibration is not None:
+        evidence = collect_evidence(
+            table, rules, terms, standing, stored.calibration, inputs, ALPHA
+        )
     about = About(
         terms.seed,
         tuple(terms.claim.errors[column] * terms.claim.unit for column in terms.columns),
@@ -435,12 +449,13 @@ def review_table(
         errors=about.errors,
         accepted=dict(zip(about.errors, n_accepted[terms.columns].tolist(), strict=True)),
         sentences=find_sentences(table, rules, terms, standing, n_claimed),
-        votes_to_come=_votes_to_come(table, decisions, queue),
+        votes_to_come=at_errors[0].votes_to_come,
         record=record.added(about, found),
         stored=stored,
         counts=table.counts,
         by_error=by_error,
-        by_votes=_accepted_by_votes(table, decisions),
+        at_errors=tuple(at_errors),
+        evidence=evidence,  # type: ignore[arg-type]
         model=table.source.model(),
     )
 
@@ -486,10 +501,28 @@ def _at_least_one(further: FloatArray, rows: BoolArray) -> FloatArray:
     return np.where(rows, np.maximum(further, 1.0), further)
 
 
-def _accepted_by_votes(table: Table, decisions: Decisions) -> FloatArray:
-    """Return votes bought where it is asked, and the share of items accepted by then."""
-    reached = np.where(table.voted[:, None], decisions.after, 0.0)
-    return np.column_stack([decisions.bought.sum(axis=0), reached.mean(axis=0)])
+def _at_error(
+    table: Table,
+    rules: Certified,
+    decisions: Decisions,
+    standing: Standing,
+    terms: Terms,
+    sets: CredalSet | None,
+) -> AtError:
+    """Return the queue for one error, and the share accepted by votes that are bought."""
+    queue = _queue_of(table, rules, decisions, standing, terms, sets)
+    reached, reached_evenly = (
+        np.where(table.voted[:, None], after, 0.0).mean(axis=0)
+        for after in (decisions.after, decisions.after_each)
+    )
+    return AtError(
+        terms.shown_error,
+        queue,
+        standing.certified,
+        _votes_to_come(table, decisions, queue),
+        np.column_stack([decisions.bought.sum(axis=0), reached]),
+        np.column_stack([np.arange(AHEAD + 1.0) * len(table), reached_evenly]),
+    )
 
 
 def _queue_of(

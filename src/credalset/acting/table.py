@@ -36,6 +36,8 @@ class Table:
         Names of the groups.
     units : ndarray of shape (n,) or None
         Cluster of each item.
+    scale : tuple of K numbers or None
+        Position of each class on an ordinal scale.
     """
 
     source: Source
@@ -45,6 +47,7 @@ class Table:
     codes: IntArray
     groups: Names | None = None
     units: IntArray | None = None
+    scale: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -120,6 +123,7 @@ def read_table(
     if predictions is None:
         labels = read_votes(votes)
         counts = labels.votes("votes", "review")
+        scale = labels.scale
         batch = Batch(counts, labels.n_classes, labels.items, labels.classes, name="votes")
         source: Source
         if texts is None:
@@ -128,12 +132,14 @@ def read_table(
             source = LearnedModel(*_features_of(texts, batch), counts, seed)
     else:
         voted = read_voted(predictions, votes, partial=True)
-        batch, counts = voted.batch, voted.counts
+        batch = voted.batch
+        counts = voted.counts
+        scale = voted.scale
         named = set(item_names(votes, "votes") or ()) - set(batch.items or ())
         if named and batch.items is not None:
             warn(f"{plural(len(named), 'item')} with votes have no prediction and are left out.")
         source = GivenPredictions(voted.prediction, counts, seed)
-    return _table_of(source, batch, groups, clusters), batch
+    return _table_of(source, batch, groups, clusters, scale), batch
 
 
 def read_judges(
@@ -148,10 +154,16 @@ def read_judges(
     if clusters is not None:
         units, _ = read_codes(batch, clusters, "clusters")
     source = PooledJudges(judged, units, judged.counts, seed)
-    return _table_of(source, batch, groups, clusters), batch
+    return _table_of(source, batch, groups, clusters, judged.scale), batch
 
 
-def _table_of(source: Source, batch: Batch, groups: Any, clusters: Any) -> Table:
+def _table_of(
+    source: Source,
+    batch: Batch,
+    groups: Any,
+    clusters: Any,
+    scale: tuple[float, ...] | None,
+) -> Table:
     """Return a table with the groups and clusters of its items."""
     counts = source.counts
     if not counts.any():
@@ -167,7 +179,7 @@ def _table_of(source: Source, batch: Batch, groups: Any, clusters: Any) -> Table
     classes = tuple(range(counts.shape[1])) if batch.classes is None else batch.classes
     if len(set(items)) < len(items):
         raise ValueError("votes or predictions name an item twice. Give each a name of its own.")
-    return Table(source, counts, items, classes, codes, keys, units)
+    return Table(source, counts, items, classes, codes, keys, units, scale)
 
 
 def _features_of(texts: Any, batch: Batch) -> tuple[Any, list[str]]:

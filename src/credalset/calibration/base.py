@@ -311,6 +311,10 @@ class Calibration(Predictor):
         """Return the distributions that sets must cover, NaN where none is known, and a note."""
         return labels.distributions, ""
 
+    def _p_of_scores(self, inputs: Inputs, scores: FloatArray) -> FloatArray | None:
+        """Return the conformal p-values of one score per item; None if there are none."""
+        return None
+
     def _check_assumption(self, inputs: Inputs, labels: Labels) -> Any:
         """Test the assumption about votes that the guarantee rests on; None if there is no test.
 

@@ -153,11 +153,14 @@ class SplitCalibration(ScoreCalibration):
             self._refuse("p_values", "noise model or features")
         inputs = self._read(predictions, groups=groups, weights=weights)
         candidates = inputs.batch.votes(distributions, "distributions").distributions
-        return self._p_values(inputs, candidates)
+        found = self._p_of_scores(inputs, self.score.evaluate_rows(inputs.prediction, candidates))
+        assert found is not None
+        return found
 
-    def _p_values(self, inputs: Inputs, distributions: FloatArray) -> FloatArray:
-        values = self.score.evaluate_rows(inputs.prediction, distributions)[:, None]
-        return self.fitted.p_values(values, inputs.codes, inputs.columns)[:, 0]
+    def _p_of_scores(self, inputs: Inputs, scores: FloatArray) -> FloatArray | None:
+        if not self.fitted.has_p_values:
+            return None
+        return self.fitted.p_values(scores[:, None], inputs.codes, inputs.columns)[:, 0]
 
     def coverage_distribution(
         self, alpha: float = 0.1, *, group: Any = None

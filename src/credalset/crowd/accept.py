@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import betabinom
 
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray
@@ -58,6 +59,31 @@ def believe(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Belief
         lead, deviation = posterior.lead()
         doubt[rows] = ndtr(-lead / np.maximum(deviation, 1e-12))
     return Beliefs(mean, agreement, doubt)
+
+
+def contradiction(
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, label: IntArray
+) -> FloatArray:
+    r"""Return p-values of so few votes for the label of each item that a model predicts, (N,).
+
+    Under the law of the crowd, the number of votes for this label among the m votes of an item is
+    a mixture of beta-binomial numbers, whose distribution function is evaluated at the number seen.
+    Small values are items whose votes contradict the model. Items without votes have 1.
+    """
+    found = np.ones(len(counts))
+    total = counts.sum(axis=1)
+    # Where the votes agree with the model, nothing contradicts it.
+    asked = np.flatnonzero((counts.argmax(axis=1) != label) & (total > 0))
+    n_parts = len(law.around) + len(law.consensus) * counts.shape[1]
+    for block in blocks(len(asked), n_parts * counts.shape[1]):
+        rows = asked[block]
+        posterior = Posterior.given(law, prediction[rows], np.zeros_like(counts[rows]))
+        alpha = posterior.concentration
+        own = np.take_along_axis(alpha, label[rows, None, None], axis=2)[:, :, 0]
+        seen = counts[rows, label[rows]][:, None]
+        below = betabinom.cdf(seen, total[rows, None], own, alpha.sum(axis=2) - own)
+        found[rows] = (posterior.weights * below).sum(axis=1)
+    return np.minimum(found, 1.0)
 
 
 def hold_back(

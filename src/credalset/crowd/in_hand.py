@@ -205,10 +205,7 @@ class CrowdCalibration(Calibration):
         """
         inputs = self._read(predictions, votes=votes, groups=groups)
         candidates = inputs.batch.votes(distributions, "distributions").distributions
-        found = np.empty(len(inputs))
-        for rows, part in self._parts(inputs):
-            found[rows] = part._p_values(inputs.take(rows), candidates[rows])
-        return found
+        return self._p_of_scores(inputs, self.score.evaluate_rows(inputs.prediction, candidates))
 
     def predict_set(
         self,
@@ -269,6 +266,23 @@ class CrowdCalibration(Calibration):
             columns,
             in_hand=used,
             set_aside=voted.counts - used,
+        )
+
+    def _p_of_scores(self, inputs: Inputs, scores: FloatArray) -> FloatArray:
+        found = np.empty(len(inputs))
+        for rows, part in self._parts(inputs):
+            found[rows] = part._p_of_scores(inputs.take(rows), scores[rows])
+        return found
+
+    def _given(self, inputs: Inputs, rows: IntArray, used: FloatArray) -> Inputs:
+        """Return some of the items, which may repeat, with other votes in hand."""
+        some = inputs.take(rows)
+        center = predict_for(self.score, self.crowd.law_, some.batch.values, used)
+        return replace(
+            some,
+            prediction=self.score.check_prediction(center, "predictions", self.n_classes),
+            in_hand=used,
+            set_aside=np.zeros_like(used),
         )
 
     def _all_scores(self) -> FloatArray:

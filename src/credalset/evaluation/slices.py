@@ -111,6 +111,11 @@ def slice_coverage(
     return measure_slices(hits, columns, as_positive_int(n_bins, "n_bins"), level)
 
 
+def divide(column: AnyArray, bins: int = 4) -> list[tuple[str, BoolArray]]:
+    """Return the values of a feature of N items, and which items have each of them."""
+    return list(_bins(column, bins) if _is_numeric(column, bins) else _keys(column))
+
+
 def measure_slices(
     hits: BoolArray, columns: Mapping[str, AnyArray], bins: int = 4, level: float = 0.95
 ) -> list[Slice]:
@@ -118,7 +123,7 @@ def measure_slices(
     return [
         Slice(name, value, proportion(int(hits[members].sum()), int(members.sum()), level), members)
         for name, column in columns.items()
-        for value, members in (_bins(column, bins) if _is_numeric(column, bins) else _keys(column))
+        for value, members in divide(column, bins)
     ]
 
 
@@ -287,9 +292,24 @@ def _bins(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
         if members.any():
             low = float(column[members].min())
             high = float(column[members].max())
-            yield f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}", members
+            yield _range_text(low, high), members
     if not known.all():
         yield "not known", ~known
+
+
+def _range_text(low: float, high: float) -> str:
+    """Write the ends of a bin with as many digits as tell them apart.
+
+    Examples
+    --------
+    >>> _range_text(0.25, 1.0), _range_text(3.0801, 3.0803), _range_text(2.0, 2.0)
+    ('0.25 to 1', '3.0801 to 3.0803', '2')
+    """
+    for digits in range(3, 17):
+        first, last = f"{low:.{digits}g}", f"{high:.{digits}g}"
+        if first != last:
+            return f"{first} to {last}"
+    return f"{low:.3g}"
 
 
 def _ranges(column: AnyArray, half: BoolArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:

@@ -145,9 +145,7 @@ class TestedItems:
         if len(covered) < fewest:
             return dict.fromkeys(names)
         entropy = entropy_of_valid(self.score.mean(self.prediction[self.rows]))
-        ends = np.quantile(entropy, np.arange(1, len(names)) / len(names))
-        # Equal entropies, up to rounding, belong together.
-        part = np.searchsorted(ends, entropy - ROUNDING, side="left")
+        part = quantile_of(entropy, entropy, len(names))
         found: dict[str, Estimate | None] = {}
         for number, name in enumerate(names):
             hits = covered[part == number]
@@ -218,6 +216,15 @@ class TestedItems:
         below = np.cumsum(reduce(_sum, [_number_covered(each, size) for each, size in parts]))
         low, high = np.searchsorted(below, [tail, 1.0 - tail])
         return float(low) / n, min(float(high), n) / n
+
+
+def quantile_of(values: FloatArray, reference: FloatArray, number: int) -> AnyArray:
+    """Return in which quantile of reference values each value is, from 0.
+
+    Equal values, up to rounding, belong together.
+    """
+    ends = np.quantile(reference, np.arange(1, number) / number)
+    return np.searchsorted(ends, values - ROUNDING, side="left")
 
 
 def read_tested(

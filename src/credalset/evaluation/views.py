@@ -6,16 +6,19 @@ draws them with matplotlib, and the report as SVG.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import chi2_contingency, ks_2samp, norm
 
 from credalset._batch import Labels
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets import CredalSet
+from credalset.simplex import entropy_of_valid
 
 BINS = 10  # of predicted shares, of equal width
+NUMBERS = (0, 1, 2, 3, 5, 10)  # of votes at which sets are compared as votes come in
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +52,18 @@ class RangeStrip:
 
     @classmethod
     def of(
-        cls, sets: CredalSet, labels: Labels | None = None, label: IntArray | None = None
+        cls,
+        sets: CredalSet,
+        labels: Labels | None = None,
+        label: IntArray | None = None,
+        predicted: FloatArray | None = None,
     ) -> RangeStrip:
-        """Collect the ranges of N sets; a label is by default the likeliest of the prediction."""
-        center = sets.center
+        """Collect the ranges of N sets.
+
+        A label is by default the likeliest of the prediction, and predictions (N, K) are by default
+        what the sets are centred at.
+        """
+        center = sets.center if predicted is None else predicted
         rows = np.arange(len(sets))
         chosen = center.argmax(axis=1) if label is None else label
         lower, upper = (end[rows, chosen] for end in sets.envelope())
@@ -111,6 +122,101 @@ class ShareCalibration:
         means, shares, low, high = np.array(columns).T
         sizes = np.bincount(number.ravel())
         return cls(means, shares, low, high, sizes[sizes > 0])
+
+
+@dataclass(frozen=True, eq=False)
+class VotesComingIn:
+    """The bounds of all classes for N items, as their votes come in one by one.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (H,)
+        Numbers of votes in hand.
+    order : list of N arrays
+        The classes of the votes of each item, in the order in which they come.
+    lower, upper, center : ndarray of shape (N, H, K)
+        Bounds of the sets, and what they are centred at; NaN where an item has fewer votes.
+    """
+
+    numbers: IntArray
+    order: list[IntArray]
+    lower: FloatArray
+    upper: FloatArray
+    center: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        predict: Callable[[IntArray, FloatArray], CredalSet],
+        order: Sequence[IntArray],
+        n_classes: int,
+        numbers: Sequence[int] = NUMBERS,
+    ) -> VotesComingIn:
+        """Predict sets for items 0, …, N − 1; ``predict`` takes items and their votes (n, K)."""
+        totals = np.array([len(votes) for votes in order], dtype=np.int64)
+        often = np.array(sorted(set(numbers)), dtype=np.int64)
+        item, place = np.nonzero(often[None, :] <= totals[:, None])
+        hand = np.stack(
+            [
+                np.bincount(order[i][: often[h]], minlength=n_classes)
+                for i, h in zip(item.tolist(), place.tolist(), strict=True)
+            ]
+        )
+        sets = predict(item, hand.astype(np.float64))
+        lower, upper = sets.envelope()
+        found = np.full((3, len(order), len(often), n_classes), np.nan)
+        for number, values in enumerate((lower, upper, sets.center)):
+            found[number, item, place] = values
+        return cls(often, list(order), *found)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """Predictions for new items beside those for earlier ones.
+
+    Attributes
+    ----------
+    earlier, new : ndarray of shape (K,)
+        Shares of the predicted classes.
+    entropy : tuple of two floats
+        Mean entropy of the predictions in units of log K, of the earlier items and of the new ones.
+    class_p_value : float
+        Of a chi-squared test that the classes are predicted equally often.
+    entropy_p_value : float
+        Of a Kolmogorov–Smirnov test that the entropies have one distribution.
+    n : tuple of two ints
+        Numbers of items.
+    """
+
+    earlier: FloatArray
+    new: FloatArray
+    entropy: tuple[float, float]
+    class_p_value: float
+    entropy_p_value: float
+    n: tuple[int, int]
+
+    @classmethod
+    def of(cls, earlier: FloatArray, new: FloatArray) -> Drift:
+        """Compare predictions (n, K) with predictions (N, K), both of at least one item."""
+        n_classes = earlier.shape[1]
+        often = np.stack(
+            [np.bincount(each.argmax(axis=1), minlength=n_classes) for each in (earlier, new)]
+        )
+        seen = often[:, often.any(axis=0)]
+        entropies = [entropy_of_valid(each) / np.log(n_classes) for each in (earlier, new)]
+        p_value = float(chi2_contingency(seen).pvalue) if seen.shape[1] > 1 else 1.0
+        return cls(
+            *(often / often.sum(axis=1, keepdims=True)),
+            (float(entropies[0].mean()), float(entropies[1].mean())),
+            p_value,
+            float(ks_2samp(*entropies).pvalue),
+            (len(earlier), len(new)),
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether one of the two tests finds a difference, at a level of 1 % together."""
+        return min(self.class_p_value, self.entropy_p_value) < 0.005
 
 
 @dataclass(frozen=True, eq=False)

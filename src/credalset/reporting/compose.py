@@ -1,4 +1,4 @@
-"""`report`: predict each level once, read the items, measure coverage, and write the page."""
+"""`report`: read the items, predict each level once, measure, and write the page."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from typing import Any
 import numpy as np
 
 from credalset._batch import Batch, Labels
-from credalset._display import proportion
 from credalset._files import write_file
-from credalset._typing import ArrayLike, IntArray
-from credalset._validation import as_probability
+from credalset._typing import ArrayLike, FloatArray, IntArray
+from credalset._validation import as_generator, as_probability
 from credalset.acting.asking import asked_again
 from credalset.calibration.base import Calibration, Inputs, as_level
 from credalset.calibration.levels import exact_level
-from credalset.evaluation.slices import Slice, WorstSlice, find_worst, measure_slices
+from credalset.evaluation.slices import Slice, WorstSlice, find_worst
 from credalset.evaluation.table import assess
 from credalset.evaluation.tested import AtLevel, TestedItems, read_inputs
 from credalset.evaluation.verdict import Verdict
-from credalset.exceptions import CredalSetWarning, warn
-from credalset.reporting import figures
-from credalset.reporting.items import Items, choose_shown, name_batch, read_items
-from credalset.reporting.page import (
-    FIRST_ROWS,
-    Findings,
-    Headline,
-    page_facts,
-    provenance,
-    render,
-    script_data,
-    table_rows,
+from credalset.evaluation.views import (
+    NUMBERS,
+    Drift,
+    RangeStrip,
+    ShareCalibration,
+    VotesComingIn,
 )
+from credalset.exceptions import CredalSetWarning, warn
+from credalset.reporting import figures, model
+from credalset.reporting.columns import script_data
+from credalset.reporting.items import About, Items, choose_shown, name_batch, read_items
+from credalset.reporting.model import Levels, Outcome, PageModel, Ribbons, Standing
+from credalset.reporting.page import facts_of, provenance, render
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.outline import outlines
 from credalset.votes import refuse_shared
 
 MAX_BYTES, MAX_ITEMS = 2_000_000, 5000  # of a page
 LEVELS = (0.05, 0.1, 0.2)  # of the table of sizes
-CURVE = tuple(round(0.05 * i, 2) for i in range(1, 11))  # levels of the curve
-FEWEST_FOR_CURVE = 10  # items; below, a curve only shows chance
-FEWEST_IN_SLICE = 20  # items; smaller slices only show chance
+SLIDER = tuple(round(0.01 * i, 2) for i in range(1, 51))  # levels of the slider and the curve
+FEWEST_FOR_LEVELS = 10  # items; below, a curve only shows chance
 FEWEST_FOR_SEARCH = 60  # items; below, there is no slice to find
+FEWEST_FOR_SHARES = 40  # items; below, their calibration only shows chance
+MOST_RIBBONS = 300  # items whose sets are drawn as their votes come in
 OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 
 
@@ -129,12 +129,11 @@ def report(
     compare: Sequence[dict[str, Any]] = (),
     title: str = "Credal set report",
     _command: str = "cs.report",
-    _queue: Queue | None = None,
-    _words: Headline | None = None,
 ) -> Report:
-    """Write an HTML page that shows whether sets are valid and informative, and what to do.
+    """Write an HTML page about items: what to do with each, why, and how sure that is.
 
-    It also shows where annotators disagree.
+    With held-out votes it also shows whether the sets are valid, where model and people differ
+    most, and where coverage is low.
 
     Parameters
     ----------
@@ -187,23 +186,83 @@ def report(
         refuse_shared(votes, votes_in_hand, "votes")
         found = _read_source(source, predictions, alpha, groups, weights, votes_in_hand)
         batch = name_batch(found.batch, items, classes)
-        about = (texts, images, groups, slices, rules)
-        asked = asked_again(found.calibration, found.inputs)
-        known = read_items(found.sets, batch, votes, votes_in_hand, *about, _queue, asked)
-        tested = found.test(source, known.votes)
-        findings = _measure(tested, found, known, compare)
-    verdict = findings.verdict
-    if verdict.used:
-        warn(f"{verdict.headline}. Coverage on them says nothing about new items.")
-    calibration = tested.calibration
-    made = provenance(calibration, known, _command)
-    facts = page_facts(title, known, calibration, findings, made, _words)
-    html, shown = _fit(facts, known, findings.covered)
-    target = None if path is None else Path(path)
-    if target is not None:
-        write_file(target, html.encode("utf-8"))
-    seen = (verdict, findings.slices, findings.worst, known.queue, findings.sizes)
-    return Report(html, target, *seen, shown)
+        known = read_items(
+            found.sets,
+            batch,
+            votes,
+            votes_in_hand,
+            About(texts, images, groups, slices, rules),
+            asked=asked_again(found.calibration, found.inputs),
+            predicted=found.predicted,
+        )
+        page = _model_of(source, found, known, compare, title, _command)
+    if page.verdict.used:
+        warn(f"{page.verdict.headline}. Coverage on them says nothing about new items.")
+    return _write(page, path)
+
+
+@dataclass(frozen=True, eq=False)
+class Reviewed:
+    """What the page of a review knows beside its sets.
+
+    Attributes
+    ----------
+    standings : list of Standing
+        Where all items stand, for each error that the rule was tested for, the main one first.
+    counts : ndarray of shape (N, K)
+        All votes.
+    held_back : ndarray of shape (N,)
+        Class of the vote of each item that is held back as the proof; −1 without votes.
+    prediction : ndarray of shape (N, K)
+        What is predicted without votes.
+    p_values : ndarray of shape (N,)
+        How well the votes agree with the label that is predicted.
+    calibration : CrowdCalibration
+        What predicts sets.
+    inputs : Inputs
+        What they are predicted from.
+    assumption : CrowdCheck or None
+        Test of the model of the crowd.
+    checks : list of Check
+        The checklist.
+    scale : tuple or None
+        Position of each class on an ordinal scale.
+    commands : list of tuples
+        What to type next: words and command.
+    """
+
+    sets: CredalSet
+    alpha: float
+    standings: list[Standing]
+    counts: FloatArray
+    held_back: IntArray
+    prediction: FloatArray
+    p_values: FloatArray
+    calibration: Any
+    inputs: Inputs
+    assumption: Any
+    checks: list[model.Check]
+    scale: tuple[float, ...] | None
+    commands: list[tuple[str, str]]
+
+
+def write_reviewed(
+    found: Reviewed, path: str | Path | None, about: About, title: str = "Review"
+) -> Report:
+    """Write the page of a review."""
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
+        known = read_items(
+            found.sets,
+            found.sets._batch,
+            None,
+            found.counts,
+            about,
+            queue=found.standings[0].queue,
+            predicted=found.prediction,
+            scale=found.scale,
+        )
+        page = _model_of_review(found, known, title)
+    return _write(page, path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,19 +278,25 @@ class PageSource:
     calibration: Calibration | None = None
     inputs: Inputs | None = None
 
+    @property
+    def predicted(self) -> FloatArray | None:
+        """What the model predicts without votes in hand; None if the sets are centred at it."""
+        if self.inputs is None or self.inputs.in_hand is None:
+            return None
+        return np.asarray(self.inputs.batch.values)
+
     def test(self, source: Any, labels: Labels) -> TestedItems:
         """Return the items with votes."""
         if self.inputs is None:
             return TestedItems.of_sets(self.sets, labels)
         return TestedItems.of(source, replace(self.inputs, batch=self.batch), labels)
 
-    def other_levels(self) -> list[float]:
-        """Return the further levels that the page shows and the calibration serves."""
-        calibration = self.calibration
-        if calibration is None:
+    def levels(self, among: Sequence[float]) -> list[float]:
+        """Return those of some levels, and that of the page, which the calibration serves."""
+        if self.calibration is None or self.alpha is None:
             return []
-        levels = sorted({*LEVELS, *CURVE} - {self.alpha})
-        return [level for level in levels if calibration._serves(exact_level(level))]
+        wanted = sorted({*among, self.alpha})
+        return [level for level in wanted if self.calibration._serves(exact_level(level))]
 
 
 def _read_source(
@@ -259,94 +324,244 @@ def _read_source(
     return PageSource(sets, level, inputs.batch, calibration, inputs)
 
 
-def _measure(
-    tested: TestedItems, found: PageSource, items: Items, compare: Sequence[dict[str, Any]]
-) -> Findings:
-    """Measure coverage and sizes at each level, each once, and coverage by slice."""
+def _model_of(
+    source: Any,
+    found: PageSource,
+    items: Items,
+    compare: Sequence[dict[str, Any]],
+    title: str,
+    command: str,
+) -> PageModel:
+    """Measure coverage and sizes, each level once, and collect what the page shows."""
+    tested = found.test(source, items.votes)
     alpha = found.alpha
     own = tested.compare(found.sets, alpha)
-    at: dict[float | None, AtLevel] = {alpha: own}
-    at |= {level: tested.predict(level) for level in found.other_levels()}
-    assessed = {}
-    for level in sorted(at, key=lambda level: level or 0.0):
-        if level == alpha or level in LEVELS:
-            assessed[level] = assess(at[level], tested)
-    covered = np.full(len(items), 2)
-    covered[tested.rows] = own.covered
-    features = {name: values[tested.rows] for name, values in items.features.items()}
-    slices = [
-        part for part in measure_slices(own.covered, features) if part.coverage.n >= FEWEST_IN_SLICE
-    ]
+    assessed = {alpha: assess(own, tested)}
+    for level in found.levels(LEVELS):
+        if level != alpha:
+            assessed[level] = assess(tested.predict(level), tested)
+    verdict = assessed[alpha][1]
+    sizes = [assessed[level][0] for level in sorted(assessed, key=lambda level: level or 0.0)]
+    hit = np.full(len(items), 2)
+    hit[tested.rows] = own.covered
+    target = None if alpha is None else 1.0 - alpha
+    outcome = Outcome("covered", "covered", "not covered", hit, target)
+    levels = _levels(found, tested, own)
+    features = model.by_feature(items, outcome) if len(tested.rows) else []
     worst = None
-    if len(own.covered) >= FEWEST_FOR_SEARCH:
-        worst = find_worst(own.covered, features)
-    return Findings(
-        verdict=assessed[alpha][1],
-        covered=covered,
-        curve=_curve(tested, at),
-        slices=slices,
-        low=_low(slices, alpha),
+    if len(tested.rows) >= FEWEST_FOR_SEARCH:
+        columns = {name: values[tested.rows] for name, values in items.features.items()}
+        worst = find_worst(own.covered, columns)
+    wrong = None
+    if levels is not None and levels.p_values is not None:
+        words = "conformal p-value of the held-out votes"
+        wrong = model.wrong_by_p_value(items, tested.rows, levels.p_values, tested.scores, words)
+    drift = _drift(found.calibration, items)
+    standing = Standing(items.queue)
+    statements = model.set_statements(verdict, tested.assumption)
+    return PageModel(
+        title=title,
+        items=items,
+        standings=[standing],
+        statements=statements,
+        tone=model.tone_of(standing, statements),
+        checks=model.checks_of(found.calibration, verdict, drift, tested.assumption),
+        outcome=outcome,
+        verdict=verdict,
+        strip=_strip(items, outcome, items.votes if items.votes.has_votes.any() else items.hand),
+        features=features,
+        slices=model.slices_of(features, outcome),
         worst=worst,
-        sizes=[*(row for row, _ in assessed.values()), *compare],
+        levels=levels,
+        wrong=wrong,
+        ribbons=_ribbons(found.calibration, found.inputs, items, outcome, wrong, alpha),
+        shares=_shares(items.sets.center, items.votes),
+        agreement=model.agreement_of(items),
+        drift=drift,
+        sizes=[*sizes, *compare],
+        commands=[],
+        remarks=model.remarks_of(items, is_review=False),
+        made=provenance(found.calibration, items, command),
+        alpha=alpha,
     )
 
 
-def _curve(tested: TestedItems, at: Mapping[float | None, AtLevel]) -> list[Any]:
-    """Return level, coverage and band of each level."""
-    if tested.calibration is None or len(tested.rows) < FEWEST_FOR_CURVE:
-        return []
-    curve = []
-    for level in sorted(level for level in at if level is not None and level <= CURVE[-1]):
-        covered = at[level].covered
-        seen = proportion(int(covered.sum()), len(covered))
-        curve.append((level, seen, tested.band(level, tested.rows)))
-    return curve
+def _model_of_review(found: Reviewed, items: Items, title: str) -> PageModel:
+    """Collect what the page of a review shows; nothing is held out but one vote of each item."""
+    tested = TestedItems.of_sets(found.sets, items.votes)
+    row, sizes = assess(tested.compare(found.sets, found.alpha), tested)
+    verdict = replace(sizes, alpha=found.alpha)
+    first = found.standings[0]
+    accepted = (first.queue.step == "accept") & (found.held_back >= 0)
+    agrees = found.held_back == first.queue.label
+    target = None if first.error is None else 1.0 - first.error
+    outcome = Outcome(
+        "agreement of the held-back vote",
+        "held-back vote agrees",
+        "held-back vote disagrees",
+        np.where(accepted, agrees, 2),
+        target if first.n_certified else None,
+    )
+    features = model.by_feature(items, outcome) if accepted.any() else []
+    rows = np.flatnonzero(found.p_values < 1.0)
+    words = "probability of so few votes for the label of the model, by the model of the crowd"
+    scores = items.known.votes("votes", "review").max(axis=1)
+    wrong = model.wrong_by_p_value(items, rows, found.p_values[rows], scores[rows], words)
+    statements = model.set_statements(verdict, found.assumption)
+    return PageModel(
+        title=title,
+        items=items,
+        standings=found.standings,
+        statements=statements,
+        tone=model.tone_of(first, statements),
+        checks=found.checks,
+        outcome=outcome,
+        verdict=verdict,
+        strip=_strip(items, outcome, items.hand),
+        features=features,
+        slices=model.slices_of(features, outcome),
+        worst=None,
+        levels=None,
+        wrong=wrong,
+        ribbons=_ribbons(found.calibration, found.inputs, items, outcome, wrong, found.alpha),
+        shares=_shares(items.predicted, items.known),
+        agreement=model.agreement_of(items),
+        drift=None,
+        sizes=[row | {"alpha": found.alpha}],
+        commands=found.commands,
+        remarks=model.remarks_of(items, is_review=True),
+        made=provenance(found.calibration, items, ""),
+        alpha=found.alpha,
+    )
 
 
-def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[bool]:
-    """Tell which slices stay below the guarantee, by intervals that hold at once (Bonferroni)."""
-    if alpha is None:
-        return [False] * len(slices)
-    strict = 1.0 - (1.0 - level) / max(len(slices), 1)
-    seen = [part.coverage for part in slices]
-    return [
-        x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < 1.0 - alpha for x in seen
-    ]
+def _strip(items: Items, outcome: Outcome, labels: Labels | None) -> RangeStrip:
+    """Return the ranges of the labels that items would get."""
+    label = items.queue.label
+    if items.queue.possible.shape[1] != items.sets.n_classes:
+        label = items.sets.center.argmax(axis=1)  # the choices are actions
+    strip = RangeStrip.of(items.sets, labels, label, items.predicted)
+    return replace(strip, covered=outcome.hit != 0)
 
 
-def _fit(facts: dict[str, Any], items: Items, covered: IntArray) -> tuple[str, IntArray]:
+def _levels(found: PageSource, tested: TestedItems, own: AtLevel) -> Levels | None:
+    """Return coverage at each level of the slider, for which thresholds are enough."""
+    if found.inputs is None or len(tested.rows) < FEWEST_FOR_LEVELS:
+        return None
+    assert found.calibration is not None
+    verdicts = []
+    covered = []
+    for level in found.levels(SLIDER):
+        hits = own.covered
+        if level != found.alpha:
+            thresholds = found.calibration._thresholds(found.inputs, as_level(level))
+            hits = tested.scores <= thresholds[tested.rows]
+        covered.append(hits)
+        verdicts.append(tested.judge(hits, level, tested.rows))
+    everything = np.full(len(found.inputs), np.inf)
+    everything[tested.rows] = tested.scores
+    p_values = found.calibration._p_of_scores(found.inputs, everything)
+    return Levels(
+        verdicts,
+        np.array(covered),
+        tested.rows,
+        None if p_values is None else p_values[tested.rows],
+    )
+
+
+def _drift(calibration: Any, items: Items) -> Drift | None:
+    """Compare predictions with those that the crowd was fitted to, if it keeps them."""
+    seen = getattr(getattr(calibration, "crowd", None), "seen_", None)
+    if seen is None or not len(items):
+        return None
+    return Drift.of(seen.prediction, items.predicted)
+
+
+def _shares(predicted: FloatArray, labels: Labels) -> ShareCalibration | None:
+    """Compare predicted shares with those of votes that the predictions have not seen."""
+    there = labels.has_votes
+    if there.sum() < FEWEST_FOR_SHARES:
+        return None
+    return ShareCalibration.of(predicted[there], labels.distributions[there])
+
+
+def _ribbons(
+    calibration: Any,
+    inputs: Inputs | None,
+    items: Items,
+    outcome: Outcome,
+    wrong: model.Wrong | None,
+    alpha: float | None,
+) -> Ribbons | None:
+    """Predict the sets of the items that matter most as their votes come in."""
+    if inputs is None or inputs.in_hand is None or alpha is None:
+        return None
+    rows = _that_matter(items, outcome, wrong)
+    if not len(rows):
+        return None
+    orders = []
+    n_in_hand = []
+    for row in rows:
+        generator = as_generator(row)
+        order = []
+        for labels in (items.hand, items.votes):
+            if labels is not None and labels.counts is not None and labels.has_votes[row]:
+                votes = labels.counts[row].astype(np.int64)
+                order.append(generator.permutation(np.repeat(np.arange(len(votes)), votes)))
+        n_in_hand.append(len(order[0]) if order and items.hand is not None else 0)
+        joined = np.concatenate([*order, np.empty(0, dtype=np.int64)])
+        orders.append(joined[: max(NUMBERS)])
+    numbers = NUMBERS
+    if calibration.policy is None:
+        numbers = tuple(number for number in NUMBERS if number in calibration.in_hand)
+    if len(numbers) < 2:
+        return None
+
+    def predict(item: IntArray, hand: FloatArray) -> CredalSet:
+        some = calibration._given(inputs, np.array(rows)[item], hand)
+        sets: CredalSet = calibration._predict(some, as_level(alpha))
+        return sets
+
+    found = VotesComingIn.of(predict, orders, items.sets.n_classes, numbers)
+    return Ribbons(rows, found, n_in_hand)
+
+
+def _that_matter(items: Items, outcome: Outcome, wrong: model.Wrong | None) -> list[int]:
+    """Return the items to look at first: where model and people differ, misses, and the queue."""
+    rows = [] if wrong is None else wrong.rows.tolist()
+    rows += np.flatnonzero(outcome.hit == 0).tolist()[:MOST_RIBBONS]
+    for step in ("divided", "expert", "ask"):
+        rows += items.queue.order(step)[: MOST_RIBBONS // 4].tolist()
+    rows += items.queue.order("accept")[::-1].tolist()
+    voted = items.votes.has_votes | items.known.has_votes
+    return [row for row in dict.fromkeys(rows) if voted[row]][:MOST_RIBBONS]
+
+
+def _write(page: PageModel, path: str | Path | None) -> Report:
     """Render the page with as many items as it may hold."""
-    strata = np.unique(items.queue.step, return_inverse=True)[1] * 2 + (covered == 1)
+    facts = facts_of(page)
+    items = page.items
+    codes = np.unique(items.queue.step, return_inverse=True)[1]
+    strata = codes * 2 + (page.outcome.hit == 1)
     drawn: dict[int, str] = {}
     limit = MAX_ITEMS
     while True:
         rows = choose_shown(items.queue, strata, limit)
+        paths = None
         if items.sets.n_classes == 3:
             _draw(items.sets, rows, drawn)
-        html = _page(facts, items, covered, rows, drawn)
+            paths = [drawn.get(row, "") for row in rows.tolist()]
+        data = script_data(page, rows, paths)
+        html = render(facts | {"data": data, "n_shown": len(rows)})
         size = len(html.encode("utf-8"))
         if size <= MAX_BYTES or len(rows) <= 1:
-            return html, rows
+            break
         limit = max(1, int(0.98 * len(rows) * MAX_BYTES / size))
-
-
-def _page(
-    facts: dict[str, Any], items: Items, covered: IntArray, rows: IntArray, drawn: Mapping[int, str]
-) -> str:
-    queue = items.queue
-    frame = figures.map_frame(queue)
-    paths = [drawn.get(row, "") for row in rows.tolist()] if items.sets.n_classes == 3 else None
-    more: dict[str, Any] = {
-        "data": script_data(items, covered, rows, paths, frame),
-        "n_shown": len(rows),
-        "static": table_rows(items, covered, rows[:FIRST_ROWS].tolist()),
-        "map": figures.uncertainty_map(frame, queue, rows) if len(rows) else "",
-        "triangle": None,
-    }
-    if paths is not None and len(rows):
-        examples = [drawn.get(row, "") for row in facts["example_rows"]]
-        more["triangle"] = figures.triangle(items.classes, items.sets.center, queue, rows, examples)
-    return render(facts | more)
+    target = None if path is None else Path(path)
+    if target is not None:
+        write_file(target, html.encode("utf-8"))
+    seen = (page.verdict, page.slices, page.worst, items.queue, page.sizes)
+    return Report(html, target, *seen, rows)
 
 
 def _draw(sets: CredalSet, rows: IntArray, drawn: dict[int, str]) -> None:

@@ -15,11 +15,10 @@ import numpy as np
 
 from credalset._display import Estimate
 from credalset._typing import AnyArray, FloatArray
-from credalset.acting.steps import STEPS as NEXT_STEPS
-from credalset.evaluation.verdict import Verdict, percent
+from credalset.evaluation.verdict import Verdict
+from credalset.evaluation.views import RangeStrip, ShareCalibration
 from credalset.reporting.items import shorten
-from credalset.sets import Queue
-from credalset.sets.outline import grid_lines, to_plane
+from credalset.sets.outline import to_plane
 
 WIDTH = 360
 #: marks of the steps, which differ in shape as well as in colour: cross, triangle, square, dot
@@ -107,81 +106,34 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     >>> ticks(0.0, 0.5), ticks(0.42, 1.0)
     ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 0.8, 1.0])
     """
-    steps = [s * 10.0**p for p in range(-4, 2) for s in (1, 2, 5)]
+    steps = [s * 10.0**p for p in range(-4, 9) for s in (1, 2, 5)]
     step = next(s for s in steps if (high - low) / s <= count + 1e-9)
     first = int(np.ceil(low / step - 1e-9))
     return [round(step * i, 6) for i in range(first, int(np.floor(high / step + 1e-9)) + 1)]
 
 
-def gauge(verdict: Verdict) -> str:
-    """Guaranteed and observed coverage on one line, with the expected band."""
-    seen = verdict.observed
-    guaranteed = verdict.guaranteed
-    band = verdict.band if verdict.valid is not None else None
-    known = [seen.low] + ([] if guaranteed is None else [guaranteed]) + list(band or ())
-    low = max(0.0, float(np.floor(20 * (min(known) - 0.015)) / 20))
-    frame = Frame((low, 1.0), (0.0, 1.0), left=16, width=WIDTH - 32, top=24, height=36)
-    bottom = frame.top + frame.height
-    parts = [f'<path class="line" d="M{frame.at(low, 0.5)}H{frame.across(1.0):.1f}"/>']
-    for tick in ticks(low, 1.0, 6):
-        parts.append(text(frame.across(tick), bottom + 30, percent(tick), "tick"))
-        parts.append(f'<path class="grid" d="M{frame.across(tick):.1f} {bottom + 12:.1f}v5"/>')
-    if band is not None:
-        left, right = (frame.across(end) for end in band)
-        size = f'width="{max(right - left, 1.5):.1f}" height="{frame.height}" rx="3"'
-        parts.append(f'<rect class="band" x="{left:.1f}" y="{frame.top}" {size}/>')
-    if guaranteed is not None:
-        x = frame.across(guaranteed)
-        parts.append(f'<path class="promised" d="M{x:.1f} {frame.top - 4:.1f}V{bottom + 4:.1f}"/>')
-        parts.append(_note(frame, x, frame.top - 9, f"guaranteed {percent(guaranteed)}", "note"))
-    parts.append(
-        f'<path class="whisker" d="M{frame.at(seen.low, 0.5)}H{frame.across(seen.high):.1f}"/>'
-    )
-    parts.append(
-        f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="{frame.up(0.5):.1f}" r="6"/>'
-    )
-    parts.append(
-        _note(frame, frame.across(seen), bottom + 50, f"observed {percent(seen)}", "note strong")
-    )
-    return picture("".join(parts), bottom + 58, verdict.sentence)
-
-
-def _note(frame: Frame, x: float, y: float, words: str, kind: str) -> str:
-    """Write words near a position, inside the figure."""
-    half = 3.4 * len(words)
-    return text(
-        min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half), y, words, kind
-    )
-
-
-def curve(
-    points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], alpha: float | None
-) -> str:
+def curve(verdicts: Sequence[Verdict], alpha: float | None) -> str:
     """Observed coverage against the level, with the expected band and 1 − α."""
-    ends = [float(seen) for _, seen, _ in points] + [
-        end for _, _, band in points for end in band or ()
-    ]
+    shown = [each for each in verdicts if each.alpha is not None]
+    ends = [float(each.observed) for each in shown]
+    ends += [end for each in shown for end in each.band or ()]
     low = max(0.0, float(np.floor(10 * min(0.5, *ends)) / 10))
     frame = Frame((0.0, 0.5), (low, 1.0))
     parts = [frame.axes("miscoverage rate α", "coverage", ticks(0, 0.5), ticks(low, 1.0))]
-    banded = [(level, band) for level, _, band in points if band is not None]
+    banded = [(each.alpha, each.band) for each in shown if each.band is not None]
     if banded:
         upper = [frame.at(level, band[1]) for level, band in banded]
         lower = [frame.at(level, band[0]) for level, band in banded]
         parts.append(f'<path class="band" d="M{"L".join(upper + lower[::-1])}z"/>')
     parts.append(f'<path class="promised" d="M{frame.at(0, 1)}L{frame.at(0.5, 0.5)}"/>')
-    parts.append(
-        f'<path class="curve" d="M{"L".join(frame.at(level, seen) for level, seen, _ in points)}"/>'
-    )
-    for level, seen, _ in points:
-        place = (
-            f'cx="{frame.across(level):.1f}" cy="{frame.up(seen):.1f}" '
-            f'r="{5 if level == alpha else 2}"'
-        )
-        parts.append(f'<circle class="observed" {place}/>')
-    return picture(
-        "".join(parts), 284, "Observed coverage against the miscoverage rate α, beside 1 − α"
-    )
+    line = "L".join(frame.at(each.alpha, each.observed) for each in shown)
+    parts.append(f'<path class="curve" d="M{line}"/>')
+    own = [each for each in shown if each.alpha == alpha]
+    for each in own:
+        place = f'cx="{frame.across(each.alpha):.1f}" cy="{frame.up(each.observed):.1f}"'
+        parts.append(f'<circle class="observed" {place} r="5" id="curve-dot"/>')
+    label = "Observed coverage against the miscoverage rate α, beside 1 − α"
+    return picture("".join(parts), 284, label)
 
 
 def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
@@ -195,61 +147,6 @@ def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
     if seen >= least:  # False for NaN
         parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="9" r="4"/>')
     return f'<svg class="interval" viewBox="0 0 160 18" aria-hidden="true">{"".join(parts)}</svg>'
-
-
-def map_frame(queue: Queue) -> Frame:
-    """Choose axes of the map that hold every item and both rules."""
-    ends = []
-    for values, rule in (
-        (queue.aleatoric, queue.rules.divided),
-        (queue.epistemic, queue.rules.ask),
-    ):
-        largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
-        ends.append(float(np.clip(np.ceil(10 * max(largest + 0.02, rule + 0.08)) / 10, 0.2, 1.0)))
-    return Frame((0.0, ends[0]), (0.0, ends[1]), height=256.0)
-
-
-def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
-    """Draw a mark per item at its point (N, 2), by step; accepted items lie below the others."""
-    parts = []
-    for step in NEXT_STEPS:
-        mine = rows[(queue.step[rows] == step) & np.isfinite(points[rows]).all(axis=1)]
-        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[step]}" for x, y in points[mine].tolist())
-        if marks:
-            parts.append(f'<path class="{kind} {step}" d="{marks}"/>')
-    return "".join(parts)
-
-
-def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
-    """Aleatoric against epistemic part, a mark per item."""
-    x1 = frame.x[1]
-    y1 = frame.y[1]
-    parts = [
-        frame.axes(
-            "aleatoric: annotators disagree",
-            "epistemic: the model does not know",
-            ticks(0, x1),
-            ticks(0, y1),
-        )
-    ]
-    divided = queue.rules.divided
-    ask = queue.rules.ask
-    if divided < x1:
-        parts.append(f'<path class="rule" d="M{frame.at(divided, 0)}V{frame.up(y1):.1f}"/>')
-    if ask < y1:
-        parts.append(
-            f'<path class="rule" d="M{frame.at(0, ask)}H{frame.across(min(divided, x1)):.1f}"/>'
-        )
-    points = np.stack([frame.across(queue.aleatoric), frame.up(queue.epistemic)], axis=1)
-    parts.append(_marks(queue, rows, points, "mark"))
-    parts.append(
-        '<g id="map-selected"></g><rect id="map-brush" class="brush" width="0" height="0"/>'
-    )
-    label = (
-        f"Map of {len(rows)} items: aleatoric part across, epistemic part up. The table below has "
-        "the same numbers, and its filters select the same items."
-    )
-    return picture("".join(parts), 310, label, name="map-picture")
 
 
 def on_triangle(points: FloatArray) -> FloatArray:
@@ -271,80 +168,145 @@ def outline_path(loops: Sequence[FloatArray]) -> str:
     return "".join(parts)
 
 
-def triangle(
-    classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]
-) -> str:
-    """All predictions in the triangle, and the exact sets of a few items."""
-    parts = [
-        f'<path class="grid" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"/>'
-        for (x0, y0), (x1, y1) in on_triangle(grid_lines())
-    ]
-    corners = on_triangle(np.eye(3))
-    parts.append(
-        '<path class="frame" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'z"/>'
+STRIP = Frame((0.0, 1.0), (0.0, 1.0), left=38.0, top=8.0, width=1034.0, height=190.0)
+MOST_DRAWN = 1_200  # items of the strip without JavaScript: at least one pixel each
+
+
+def range_strip(strip: RangeStrip) -> str:
+    """Ranges of the labels that the items would get, sorted by the lower bound.
+
+    Without JavaScript, at most `MOST_DRAWN` items are drawn, evenly spread.
+    """
+    rows = strip.order
+    if len(rows) > MOST_DRAWN:
+        rows = rows[np.linspace(0, len(rows) - 1, MOST_DRAWN).astype(np.int64)]
+    frame = STRIP
+    bottom = frame.top + frame.height
+    parts = []
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = frame.up(tick)
+        parts.append(f'<path class="grid" d="M{frame.left} {y:.1f}h{frame.width}"/>')
+        parts.append(text(frame.left - 6, y + 4, f"{tick:g}", "tick", "end"))
+    place = frame.left + frame.width * np.arange(len(rows) + 1) / max(len(rows), 1)
+    lower = frame.up(np.nan_to_num(strip.lower[rows]))
+    upper = frame.up(np.nan_to_num(strip.upper[rows]))
+    parts.append(f'<path id="strip-band" class="band" d="{_steps_between(place, lower, upper)}"/>')
+    line = _steps(place, frame.up(strip.predicted[rows]))
+    parts.append(f'<path id="strip-predicted" class="predicted" d="{line}"/>')
+    middle = 0.5 * (place[1:] + place[:-1])
+    share = frame.up(strip.share[rows])
+    known = np.isfinite(share)
+    for kind, mine in (("seen", strip.covered[rows]), ("missed", ~strip.covered[rows])):
+        dots = np.flatnonzero(known & mine).tolist()
+        marks = "".join(f"M{middle[i]:.1f} {share[i]:.1f}h0" for i in dots)
+        parts.append(f'<path id="strip-{kind}" class="dots {kind}" d="{marks}"/>')
+    parts.append(f'<path id="strip-cursor" class="cursor" d="M0 {frame.top}V{bottom}" hidden=""/>')
+    label = (
+        "Ranges of the share of the label that each item would get, sorted by the lower bound. The "
+        "table below has the same items."
     )
-    sides = zip(
-        corners, classes, (-26, 26, 0), (18, 18, -8), ("start", "end", "middle"), strict=True
-    )
-    for (x, y), name, dx, dy, anchor in sides:
-        parts.append(text(x + dx, y + dy, shorten(name, 20 if dy > 0 else 40), "axis", anchor))
-    parts.append(_marks(queue, rows, on_triangle(center), "mark faint"))
-    shapes = "".join(f'<path class="set" d="{path}"/>' for path in paths if path)
-    parts.append(f'<g id="sets" transform="scale({1 / STEPS:g})">{shapes}</g>')
-    return picture(
-        "".join(parts),
-        306,
-        "Triangle of the three classes: predictions as marks, exact sets outlined",
+    return (
+        f'<svg id="strip" class="strip" viewBox="0 0 1080 206" role="img" '
+        f'aria-label="{label}">{"".join(parts)}</svg>'
     )
 
 
-def bars(
+def _steps(place: FloatArray, y: FloatArray) -> str:
+    """Write a line of steps at heights y between n + 1 places."""
+    if not len(y):
+        return ""
+    line = "".join(f"V{b:.1f}H{x:.1f}" for x, b in zip(place[1:], y, strict=True))
+    return f"M{place[0]:.1f} {y[0]:.1f}{line}"
+
+
+def _steps_between(place: FloatArray, lower: FloatArray, upper: FloatArray) -> str:
+    """Write the outline of bars from lower to upper."""
+    if not len(lower):
+        return ""
+    back = "".join(f"V{b:.1f}H{x:.1f}" for x, b in zip(place[-2::-1], lower[::-1], strict=True))
+    return f"{_steps(place, upper)}{back}z"
+
+
+def frontier(policy: AnyArray, even: AnyArray) -> str:
+    """Share of items that is accepted against votes that are bought: where it is asked, or evenly.
+
+    ``policy`` and ``even`` hold votes and shares, (A, 2).
+    """
+    most = max(float(policy[-1, 0]) * 1.6, 1.0)
+    top = max(float(policy[:, 1].max()), float(even[:, 1].max()))
+    low = max(0.0, float(np.floor(10 * policy[0, 1]) / 10))
+    high = min(1.0, max(float(np.ceil(10 * top) / 10), low + 0.1))
+    frame = Frame((0.0, most), (low, high), left=46, width=WIDTH - 62, height=120)
+    parts = [frame.axes("votes bought", "accepted", ticks(0, most, 4)[1:], ticks(low, high, 4))]
+    inside = np.searchsorted(even[:, 0], most)
+    if inside < len(even):
+        first, second = even[inside - 1], even[inside]
+        share = (most - first[0]) / (second[0] - first[0])
+        even = np.vstack([even[:inside], first + share * (second - first)])
+    for points, kind in ((even, "promised"), (policy, "curve")):
+        line = "L".join(frame.at(votes, share) for votes, share in points)
+        parts.append(f'<path class="{kind}" d="M{line}"/>')
+    for votes, share in policy:
+        place = f'cx="{frame.across(votes):.1f}" cy="{frame.up(share):.1f}"'
+        parts.append(f'<circle class="observed" {place} r="3.5"/>')
+    label = "Share of items accepted against votes bought, by this queue and evenly over all items"
+    return picture("".join(parts), 176, label)
+
+
+def share_calibration(found: ShareCalibration) -> str:
+    """Observed against predicted shares, in bins."""
+    frame = Frame((0.0, 1.0), (0.0, 1.0), left=52.0, width=WIDTH - 64.0, height=190.0)
+    tick = [0.0, 0.25, 0.5, 0.75, 1.0]
+    parts = [frame.axes("predicted share", "share of the votes", tick, tick)]
+    parts.append(f'<path class="promised" d="M{frame.at(0, 0)}L{frame.at(1, 1)}"/>')
+    for p, seen, low, high in zip(
+        found.predicted, found.observed, found.low, found.high, strict=True
+    ):
+        x = frame.across(p)
+        parts.append(
+            f'<path class="whisker" d="M{x:.1f} {frame.up(low):.1f}V{frame.up(high):.1f}"/>'
+            f'<circle class="observed" cx="{x:.1f}" cy="{frame.up(seen):.1f}" r="4"/>'
+        )
+    return picture("".join(parts), 244, "Observed against predicted shares of the labels")
+
+
+MINI_LABELS = 3  # of an item in the table, if there are more than a few
+MINI_LETTERS = 13
+
+
+def mini(
     classes: Sequence[str],
     lower: FloatArray,
     upper: FloatArray,
-    center: FloatArray,
-    share: FloatArray,
-    *,
-    label: str,
-    most: int = 12,
-    name: str = "",
+    hand: FloatArray,
+    later: FloatArray,
 ) -> str:
-    """Envelopes of classes, prediction and share of votes; of many classes the likeliest ones."""
-    rows = np.arange(len(classes))
-    if len(rows) > most:
-        rows = np.sort(
-            np.argsort(-np.nan_to_num(upper) - np.nan_to_num(share), kind="stable")[:most]
-        )
-    left = 14.0 + 6.5 * min(16, max(len(name) for name in classes))
-    frame = Frame(
-        (0.0, 1.0), (0.0, 1.0), left=left, width=WIDTH - left - 14, top=6, height=26.0 * len(rows)
-    )
-    bottom = frame.top + frame.height
-    parts = [
-        f'<path class="grid" d="M{frame.across(t):.1f} {frame.top}V{bottom:.1f}"/>'
-        f"{text(frame.across(t), bottom + 15, f'{t:g}', 'tick')}"
-        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
-    ]
+    """Bounds of the likeliest labels of one item, with a tick for votes in hand and later ones."""
+    rows = likeliest(upper, np.fmax(hand, later), MINI_LABELS)
+    parts = []
     for place, k in enumerate(rows.tolist()):
-        y = frame.top + 26.0 * place + 13
-        parts.append(text(left - 8, y + 4, shorten(classes[k], 16), "label", "end"))
-        if np.isfinite(share[k]):
-            end = frame.across(float(share[k]))
-            parts.append(
-                f'<rect class="votes" x="{left}" y="{y + 2:.1f}" width="{end - left:.1f}" '
-                'height="8"/>'
-            )
+        y = 13 * place + 7
+        parts.append(text(84, y + 4, shorten(classes[k], MINI_LETTERS), "tick", "end"))
+        parts.append(f'<path class="grid" d="M90 {y}h110"/>')
         if np.isfinite(lower[k]):
-            a = frame.across(float(lower[k]))
-            b = frame.across(float(upper[k]))
-            size = f'width="{max(b - a, 1):.1f}" height="8" rx="2"'
-            parts.append(f'<rect class="envelope" x="{a:.1f}" y="{y - 8:.1f}" {size}/>')
-        parts.append(
-            f'<circle class="prediction" cx="{frame.across(float(center[k])):.1f}" '
-            f'cy="{y - 4:.1f}" r="3"/>'
-        )
-    if len(classes) > len(rows):
-        parts.append(
-            text(left - 8, bottom + 15, f"+ {len(classes) - len(rows)} more", "tick", "end")
-        )
-    return picture("".join(parts), bottom + 22, label, name=name)
+            wide = max(110 * float(upper[k] - lower[k]), 1.0)
+            parts.append(
+                f'<rect class="envelope" x="{90 + 110 * lower[k]:.1f}" y="{y - 3}" '
+                f'width="{wide:.1f}" height="6" rx="1"/>'
+            )
+        for share, kind in ((hand[k], "seen"), (later[k], "later")):
+            if np.isfinite(share):
+                x = 90 + 110 * float(share)
+                parts.append(f'<path class="vote-tick {kind}" d="M{x:.1f} {y - 6}v12"/>')
+    high = 13 * len(rows) + 1
+    body = "".join(parts)
+    return f'<svg class="mini" viewBox="0 0 206 {high}" aria-hidden="true">{body}</svg>'
+
+
+def likeliest(upper: FloatArray, share: FloatArray, most: int) -> AnyArray:
+    """Return the classes of one item that matter most, in their own order."""
+    rows = np.arange(len(upper))
+    if len(rows) <= max(most, 5):
+        return rows
+    worth = -np.nan_to_num(upper) - np.nan_to_num(share)
+    return np.sort(np.argsort(worth, kind="stable")[:most])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from credalset._display import join_names
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._validation import as_names
 from credalset.acting.steps import STEPS
+from credalset.evaluation.tested import quantile_of
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import plan_steps, read_rules
 from credalset.simplex import entropy_of_valid
@@ -22,6 +24,8 @@ SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:i
 #: largest number of letters of names and texts on the page, which keep it small
 ITEM_LETTERS, CLASS_LETTERS, GROUP_LETTERS, TEXT_LETTERS = 300, 60, 80, 400
 LINK_LETTERS = 100_000  # of links and pictures; longer ones are left out
+DIFFICULTY = "difficulty (predicted entropy)"
+QUARTERS = ["easiest quarter", "second quarter", "third quarter", "hardest quarter"]
 ALWAYS_SHOWN = 100  # first items of each step, which are never left to chance
 
 
@@ -39,15 +43,20 @@ class Items:
         Names of items and classes as the page writes them.
     votes : Labels
         Held-out votes, which test coverage.
-    shown_votes : Labels
-        The votes that the page shows with each item: the votes in hand if there are any, else the
-        held-out votes.
+    hand : Labels or None
+        Votes in hand; None if none were given.
     texts, links : list of str, or None
         Texts of the items, and links to them.
     groups : list of str, or None
         Group of each item.
     features : dict
-        Features by which coverage is shown.
+        Features by which results are shown.
+    orders : dict
+        Values of some of these features, in their own order.
+    predicted : ndarray of shape (N, K)
+        What the model predicts without votes.
+    positions : tuple of K numbers or None
+        Position of each class on an ordinal scale.
     lower, upper : ndarray of shape (N, K)
         Smallest and largest probability of each class; NaN where a set is empty.
     width : ndarray of shape (N,)
@@ -61,11 +70,14 @@ class Items:
     names: list[str]
     classes: list[str]
     votes: Labels
-    shown_votes: Labels
+    hand: Labels | None
     texts: list[str] | None
     links: list[str] | None
     groups: list[str] | None
     features: dict[str, AnyArray]
+    orders: dict[str, list[str]]
+    predicted: FloatArray
+    positions: tuple[float, ...] | None
     lower: FloatArray
     upper: FloatArray
     width: FloatArray
@@ -74,19 +86,42 @@ class Items:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def known(self) -> Labels:
+        """The votes that are known of the items now: those in hand, or else the held-out votes."""
+        return self.votes if self.hand is None else self.hand
+
+    @cached_property
+    def mean_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest mean on the ordinal scale in each set, (N,) each."""
+        if self.positions is None:
+            return None
+        at = np.array(self.positions)
+        return self.sets.lower_expectation(at), self.sets.upper_expectation(at)
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What is given about items beside their sets and votes, as `credalset.report` takes it."""
+
+    texts: Any = None
+    images: Any = None
+    groups: Any = None
+    slices: Mapping[str, Any] | None = None
+    rules: QueueRules | None = None
+
 
 def read_items(
     sets: CredalSet,
     batch: Batch,
     votes: Any,
-    votes_in_hand: Any = None,
-    texts: Any = None,
-    images: Any = None,
-    groups: Any = None,
-    slices: Mapping[str, Any] | None = None,
-    rules: QueueRules | None = None,
+    votes_in_hand: Any,
+    about: About,
+    *,
     queue: Queue | None = None,
     asked: BoolArray | None = None,
+    predicted: FloatArray | None = None,
+    scale: tuple[float, ...] | None = None,
 ) -> Items:
     """Read what is given about the items of the sets, measure the sets, and make their queue.
 
@@ -96,37 +131,45 @@ def read_items(
         The queue of the items, if it is made already.
     asked : ndarray of shape (N,), optional
         Which items a policy asks again.
+    predicted : ndarray of shape (N, K), optional
+        What the model predicts without votes; by default what the sets are centred at.
+    scale : tuple of K numbers, optional
+        Position of each class on an ordinal scale, if the votes have none.
     """
     held_out = batch.votes(votes, partial=True)
-    shown = held_out
+    hand = None
     if votes_in_hand is not None:
-        shown = batch.votes(votes_in_hand, "votes_in_hand", partial=True)
+        hand = batch.votes(votes_in_hand, "votes_in_hand", partial=True)
+    known_votes = held_out if hand is None else hand
     lower, upper = sets.envelope()
-    groups_of_items, grouped = _read_groups(batch, groups)
+    groups_of_items, grouped = _read_groups(batch, about.groups)
     labelled = _texts(range(len(sets)) if batch.items is None else batch.items, ITEM_LETTERS)
     classes = range(sets.n_classes) if batch.classes is None else batch.classes
     names = _texts(classes, CLASS_LETTERS)
     if queue is None:
-        queue = _queue_of(sets, rules, names, labelled, shown, asked)
+        queue = _queue_of(sets, about.rules, names, labelled, known_votes, asked)
     known = Items(
         sets=sets,
         batch=batch,
         names=labelled,
         classes=names,
         votes=held_out,
-        shown_votes=shown,
-        texts=_column(batch, texts, "texts", TEXT_LETTERS),
-        links=_links(batch, images),
+        hand=hand,
+        texts=_column(batch, about.texts, "texts", TEXT_LETTERS),
+        links=_links(batch, about.images),
         groups=groups_of_items,
         features={},
+        orders={},
+        predicted=sets.center if predicted is None else predicted,
+        positions=scale or known_votes.scale or held_out.scale,
         lower=lower,
         upper=upper,
         width=0.5 * (upper - lower).sum(axis=1),
         queue=queue,
     )
-    known.features.update(_features(known, str(getattr(groups, "name", None) or "group")))
+    _add_features(known, str(getattr(about.groups, "name", None) or "group"))
     extra = dict(grouped)
-    for name, values in ({} if slices is None else slices).items():
+    for name, values in ({} if about.slices is None else about.slices).items():
         extra[name] = np.asarray(batch.column(values, f"slices[{name!r}]"))
     for name, column in extra.items():
         known.features[shorten(text_of(name), CLASS_LETTERS)] = column
@@ -194,22 +237,26 @@ def _links(batch: Batch, images: Any) -> list[str] | None:
     return None if images is None else [safe_link(one) for one in batch.column(images, "images")]
 
 
-def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
-    """Return the features by which coverage is shown; none of them depends on the labels."""
-    features: dict[str, AnyArray] = {}
+def _add_features(items: Items, grouped_by: str) -> None:
+    """Add the features by which results are shown; none of them depends on the labels."""
+    if not len(items):
+        return
+    features = items.features
     if items.groups is not None:
         features[shorten(grouped_by, CLASS_LETTERS)] = np.array(items.groups, dtype=object)
-    features["predicted class"] = np.array(items.classes, dtype=object)[
-        items.sets.center.argmax(axis=1)
-    ]
-    features["predicted entropy"] = entropy_of_valid(items.sets.center).round(6)
+    predicted = np.array(items.classes, dtype=object)[items.predicted.argmax(axis=1)]
+    features["predicted class"] = predicted
+    items.orders["predicted class"] = items.classes
+    entropy = entropy_of_valid(items.sets.center)
+    features[DIFFICULTY] = np.array(QUARTERS, dtype=object)[quantile_of(entropy, entropy, 4)]
+    items.orders[DIFFICULTY] = QUARTERS
     features["width of the set"] = np.nan_to_num(items.width).round(6)
-    totals = items.votes.n_votes
-    there = items.votes.has_votes
-    if totals is not None and len(np.unique(totals[there])) > 1:
-        kind = "votes" if items.shown_votes is items.votes else "later votes"
-        features[f"number of {kind}"] = totals.astype(np.int64)
-    return features
+    for kind, labels in (("votes", items.hand), ("later votes", items.votes)):
+        if labels is None or labels.counts is None:
+            continue
+        number = labels.counts.sum(axis=1)
+        if len(np.unique(number[labels.has_votes])) > 1:
+            features[f"number of {kind}"] = number.astype(np.int64)
 
 
 def text_of(value: Any) -> str:

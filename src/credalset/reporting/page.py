@@ -1,447 +1,196 @@
-"""From items and results to HTML: facts of the template, data of its script, and origin."""
+"""From the model of a page to HTML: facts of the template, and what it is made from."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import platform
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
 
 from credalset._display import number_text
-from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._version import __version__
-from credalset.acting.steps import MEANS, STEPS
-from credalset.evaluation.slices import Slice, WorstSlice
-from credalset.evaluation.verdict import Verdict, percent
+from credalset.acting.steps import STEPS
+from credalset.evaluation.verdict import percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
+from credalset.reporting.model import Feature, Outcome, PageModel
 
 TEMPLATES = Path(__file__).parent / "templates"
-SCRIPTS = ("data.js", "pictures.js", "item.js", "table.js", "map.js", "start.js")
-FIRST_ROWS = 25  # of the table, which are shown without JavaScript
-TOP = 5  # items listed under each step
-NAMED_LABELS = 6  # possible labels that are named where space is short
-MAX_FEATURES = 20  # for which coverage is shown
-FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
-COVERS = {
-    "recorded": "The label distribution of a new item as it would be recorded: the shares of the "
-    "votes of as many annotators as the calibration items had. Nothing is guaranteed about what "
-    "very many votes would show.",
-    "further": "The distribution of the votes of a new item that are not in hand.",
-    "true": "The true label distribution of a new item: the shares that very many votes "
-    "would show.",
-}
-COVERED = ("no", "yes", "not known")
+SCRIPTS = ("data.js", "state.js", "pictures.js", "panel.js", "table.js", "levels.js", "start.js")
+FIRST_ROWS = 8  # of each step in the table, which are shown without JavaScript
+MOST_CARDS = 12  # of items where model and people differ
 
 
-class Findings(NamedTuple):
-    """What was measured.
-
-    Attributes
-    ----------
-    verdict : Verdict
-        Of the level of the page.
-    covered : ndarray of shape (N,)
-        1 for items that are covered, 0 for those that are not, 2 for those without votes.
-    curve : list of (level, Estimate, band)
-        Coverage at each level.
-    slices, low : lists of Slice and of bool
-        Coverage by slice, and whether it is certainly below the guarantee.
-    worst : WorstSlice or None
-        The slice whose coverage is least compatible with that of all items.
-    sizes : list of dict
-        Coverage and sizes by score and level.
-    """
-
-    verdict: Verdict
-    covered: IntArray
-    curve: list[Any]
-    slices: list[Slice]
-    low: list[bool]
-    worst: WorstSlice | None
-    sizes: list[dict[str, Any]]
-
-
-class Headline(NamedTuple):
-    """What the page of a review says at the top, in place of a verdict on sets.
-
-    Attributes
-    ----------
-    headline, detail : str
-        One sentence each.
-    sentences : tuple of str
-        What is certified, what is assumed, and what is not.
-    is_certified : bool
-        Whether something is certified.
-    """
-
-    headline: str
-    detail: str
-    sentences: tuple[str, ...]
-    is_certified: bool
-
-
-def page_facts(
-    title: str,
-    items: Items,
-    calibration: Any,
-    found: Findings,
-    made: Mapping[str, str],
-    words: Headline | None = None,
-) -> dict[str, Any]:
-    """Return what the template shows, except the items, which depend on how many fit."""
-    verdict, _, curve, slices, low, worst, sizes = found
-    alpha = verdict.alpha
+def facts_of(page: PageModel) -> dict[str, Any]:
+    """Return what the template shows, except what depends on how many items fit."""
+    items = page.items
+    first = page.standings[0]
     sets = items.sets
-    own = next(
-        (row for row in sizes if row["alpha"] == alpha), None
-    )  # rows of the page's own score come first
+    own = next((row for row in page.sizes if row["alpha"] == page.alpha), None)
+    alphas = [] if page.levels is None else page.levels.alphas
     return {
-        "title": shorten(title, 200),
+        "page": page,
+        "title": shorten(page.title, 200),
         "n": len(items),
-        "n_voted": int(items.votes.has_votes.sum()),
-        "with_votes": bool(items.shown_votes.has_votes.any()),
-        "votes_name": "votes" if items.shown_votes is items.votes else "votes in hand",
         "n_classes": sets.n_classes,
-        "classes": items.classes,
         "score": sets.score.title,
         "shape": sets.geometry.shape,
-        "alpha": alpha,
-        "verdict": verdict,
-        **_top(verdict, words, len(items)),
-        "n_calibration": None if calibration is None else len(calibration),
-        "guarantee": None if calibration is None else _guarantee(calibration.guarantee),
-        "gauge": figures.gauge(verdict) if verdict.observed.n else None,
-        "curve": figures.curve(curve, alpha) if curve else None,
-        "curve_rows": curve,
-        "features": _features(slices, low, alpha),
-        "n_slices": len(slices),
-        "worst": _worst(worst, alpha),
-        "steps": _steps_of(items),
+        "alpha": page.alpha,
+        "first": first,
+        "errors": [each.error for each in page.standings],
         "marks": figures.MARKS,
-        "rules": items.queue.rules,
-        "certified": items.queue.certified,
-        "envelopes": _envelopes(items),
-        "example_rows": _example_rows(items),
-        "examples": [_example(items, row) for row in _example_rows(items)],
-        "sizes": [{"size": row, "is_own": row is own} for row in sizes],
-        "with_volume": any(row["volume"] is not None for row in sizes),
-        "with_empty": any(row["empty"] for row in sizes),
-        "remarks": _remarks(items),
-        "made": made,
+        "words": items.queue.describe(),
+        "has_hand": items.hand is not None and bool(items.hand.has_votes.any()),
+        "has_later": bool(items.votes.has_votes.any()),
+        "has_means": items.mean_bounds is not None,
+        "has_risk": items.queue.risk is not None,
+        "frontier": None if first.policy is None else figures.frontier(first.policy, first.even),
+        "strip": figures.range_strip(page.strip) if len(items) else "",
+        "table": [_rows_of(page, step) for step in STEPS],
+        "cards": _cards(page),
+        "features": [_feature(each, page.outcome) for each in page.features],
+        "slice_number": _numbered(page.features),
+        "n_low": sum(sum(each.low) for each in page.features),
+        "n_slices": sum(len(each.values) for each in page.features),
+        "worst": _worst(page),
+        "curve": None if page.levels is None else figures.curve(page.levels.verdicts, page.alpha),
+        "curve_rows": [] if page.levels is None else page.levels.verdicts[4::5],
+        "slider": alphas.index(page.alpha) if page.alpha in alphas else 0,
+        "n_levels": len(alphas),
+        "shares": None if page.shares is None else figures.share_calibration(page.shares),
+        "sizes": [{"size": row, "is_own": row is own} for row in page.sizes],
+        "with_volume": any(row["volume"] is not None for row in page.sizes),
+        "with_empty": any(row["empty"] for row in page.sizes),
     }
 
 
-def _guarantee(known: Any) -> dict[str, Any]:
-    """Return what is covered and what is assumed, in sentences."""
-    assumed = [
-        f"New items and calibration items are {known.items}, and the model was trained on neither."
-    ]
-    assumed += [f"{known.votes[:1].upper()}{known.votes[1:]}."] if known.votes else []
-    assumed += [f"The guarantee holds within {known.within}."] if known.within else []
-    if known.delta is not None:
-        assumed.append(
-            f"With probability {1 - known.delta:g} over calibration sets, it holds for the "
-            "one that was used."
-        )
-    assumed += [] if known.is_exact else ["Coverage is approximate and not guaranteed."]
+def _rows_of(page: PageModel, step: str) -> dict[str, Any]:
+    """Return the first rows of the table with one step."""
+    items = page.items
+    rows = items.queue.order(step)[:FIRST_ROWS].tolist()
+    return {"step": step, "rows": [_row(page, row) for row in rows]}
+
+
+def _row(page: PageModel, row: int) -> dict[str, Any]:
+    """Return the cells of one row of the table."""
+    items = page.items
+    nothing = np.full(items.sets.n_classes, np.nan)
+    hand = nothing if items.hand is None else items.hand.distributions[row]
+    risk = items.queue.risk
+    means = items.mean_bounds
+    ends = None if means is None else (float(means[0][row]), float(means[1][row]))
     return {
-        "covers": COVERS.get(known.covers, COVERS["recorded"]),
-        "assumptions": assumed,
-        "within": known.within,
-    }
-
-
-def _top(verdict: Verdict, words: Headline | None, n_items: int) -> dict[str, Any]:
-    """Return what stands at the top of the page, and its colour."""
-    if words is not None:
-        return {
-            "headline": words.headline,
-            "detail": words.detail,
-            "sentences": words.sentences,
-            "tone": "good" if words.is_certified else "warn",
-        }
-    return {
-        "headline": verdict.headline if n_items else "There are no items to report on",
-        "detail": verdict.detail,
-        "sentences": (),
-        "tone": _tone(verdict) if n_items else "untested",
-    }
-
-
-def _tone(verdict: Verdict) -> str:
-    """Return the colour of the verdict; only sets that are tested and informative are green."""
-    if verdict.status == "valid":
-        return "good" if verdict.informative is not False else "warn"
-    return {"undercovers": "bad", "overcovers": "warn", "not tested": "untested"}[verdict.status]
-
-
-def _example_rows(items: Items) -> list[int]:
-    """Return one item of each step, the middle one of its list."""
-    lists = [items.queue.order(step) for step in STEPS]
-    return [int(mine[len(mine) // 2]) for mine in lists if len(mine)]
-
-
-def table_rows(items: Items, covered: IntArray, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the cells of some rows of the table."""
-    queue = items.queue
-    totals = items.shown_votes.n_votes
-    return [
-        {
-            "name": items.names[i],
-            "text": "" if items.texts is None else shorten(items.texts[i], 160),
-            "step": str(queue.step[i]),
-            "title": str(queue.step[i]).capitalize(),
-            "predicted": items.classes[int(items.sets.center[i].argmax())],
-            "possible": _possible(items, i),
-            "aleatoric": float(queue.aleatoric[i]),
-            "epistemic": float(queue.epistemic[i]),
-            "width": float(items.width[i]),
-            "votes": None if totals is None else int(totals[i]),
-            "covered": COVERED[int(covered[i])],
-        }
-        for i in rows
-    ]
-
-
-def _possible(items: Items, row: int) -> str:
-    """Name the possible labels of an item, the likeliest first."""
-    found = np.flatnonzero(items.queue.possible[row])
-    found = found[np.argsort(-items.sets.center[row, found], kind="stable")]
-    names = ", ".join(items.classes[k] for k in found[:NAMED_LABELS]) or "none"
-    return f"{names} and {len(found) - NAMED_LABELS} more" if len(found) > NAMED_LABELS else names
-
-
-def _features(
-    slices: Sequence[Slice], low: Sequence[bool], alpha: float | None
-) -> list[dict[str, Any]]:
-    """Group slices by feature, with a figure for each row on one common scale."""
-    guaranteed = None if alpha is None else 1.0 - alpha
-    ends = [float(part.coverage.low) for part in slices if part.coverage.n >= 10] + [
-        guaranteed or 1.0
-    ]
-    least = float(np.clip(np.floor(10 * min(ends)) / 10, 0.0, 0.8))
-    found: dict[str, list[dict[str, Any]]] = {}
-    for part, is_low in zip(slices, low, strict=True):
-        row = {"value": shorten(part.value, 60), "seen": part.coverage, "low": is_low}
-        row["picture"] = figures.interval(part.coverage, guaranteed, least)
-        found.setdefault(part.feature, []).append(row)
-    return [
-        {"name": name, "rows": rows, "least": least}
-        for name, rows in list(found.items())[:MAX_FEATURES]
-    ]
-
-
-def _worst(worst: WorstSlice | None, alpha: float | None) -> dict[str, Any] | None:
-    if worst is None:
-        return None
-    guaranteed = None if alpha is None else 1.0 - alpha
-    least = float(np.clip(np.floor(10 * min(worst.measured.low, worst.found.low)) / 10, 0.0, 0.8))
-    return {
-        "words": " and ".join(
-            f"{feature}: {shorten(value, 60)}" for feature, value in worst.conditions
+        "name": items.names[row],
+        "text": "" if items.texts is None else shorten(items.texts[row], 160),
+        "label": items.queue.choices[int(items.queue.label[row])],
+        "mini": figures.mini(
+            items.classes,
+            items.lower[row],
+            items.upper[row],
+            hand,
+            items.votes.distributions[row],
         ),
-        "measured": worst.measured,
-        "found": worst.found,
-        "n_candidates": worst.n_candidates,
-        "is_low": guaranteed is not None
-        and worst.measured.n > 0
-        and worst.measured.high < guaranteed,
-        "picture": figures.interval(worst.measured, guaranteed, least),
+        "votes": _votes(items, row),
+        "step": str(items.queue.step[row]),
+        "why": str(items.queue.why[row]),
+        "risk": None if risk is None else float(risk[row]),
+        "mean": ends,
+        "outcome": "" if page.outcome.hit[row] != 0 else page.outcome.no,
     }
 
 
-def _steps_of(items: Items) -> list[dict[str, Any]]:
-    """Return what the page says about each step, and the first items of its list."""
-    queue = items.queue
-    words = queue.describe()
-    counts = queue.counts()
-    parts = {"ask": ("epistemic", queue.epistemic), "divided": ("aleatoric", queue.aleatoric)}
+def _votes(items: Items, row: int) -> str:
+    """Return the numbers of votes on an item, in hand and later."""
+    found = [
+        f"{labels.counts[row].sum():.0f}"
+        for labels in (items.hand, items.votes)
+        if labels is not None and labels.counts is not None and labels.has_votes[row]
+    ]
+    return " + ".join(found) or "–"
+
+
+def _cards(page: PageModel) -> list[dict[str, Any]]:
+    """Return the items where model and people differ most."""
+    if page.wrong is None:
+        return []
+    items = page.items
     found = []
-    for step in STEPS:
-        name, values = parts.get(step, ("total", queue.aleatoric + queue.epistemic))
-        top = [] if step == "accept" else queue.order(step)[:TOP].tolist()
-        cells = table_rows(items, np.zeros(len(items), dtype=np.int64), top)
+    for row in page.wrong.rows[:MOST_CARDS].tolist():
+        labels = items.votes if items.votes.has_votes[row] else items.known
+        shares = labels.distributions[row]
+        said = int(items.predicted[row].argmax())
+        top = np.argsort(-shares, kind="stable")[:2].tolist()
+        people = [(items.classes[k], f"{shares[k]:.2f}") for k in top if shares[k] > 0]
+        if labels.counts is not None:
+            counts = labels.counts[row]
+            total = f" of {counts.sum():.0f}"
+            people = [(items.classes[k], f"{counts[k]:.0f}{total}") for k in top if counts[k] > 0]
+        link = "" if items.links is None else items.links[row]
         found.append(
             {
-                "key": step,
-                "title": step.capitalize(),
-                "advice": MEANS[step],
-                "rule": words[step],
-                "count": counts[step],
-                "share": percent(counts[step] / len(items)) if len(items) else "",
-                "part": name,
-                "top": [
-                    cell | {"value": float(values[i])} for i, cell in zip(top, cells, strict=True)
-                ],
+                "name": items.names[row],
+                "text": "" if items.texts is None else items.texts[row],
+                "image": link if link.startswith("data:") else "",
+                "model": items.classes[said],
+                "model_share": float(items.predicted[row, said]),
+                "people": people,
+                "p": float(page.wrong.p_values[row]),
+                "missed": page.outcome.hit[row] == 0,
             }
         )
     return found
 
 
-def _envelopes(items: Items) -> str | None:
-    """Draw the mean envelopes of the classes, unless a triangle shows three of them."""
-    full = np.isfinite(items.width)
-    there = items.shown_votes.has_votes
-    if items.sets.n_classes == 3 or not full.any():
+def _feature(each: Feature, outcome: Outcome) -> dict[str, Any]:
+    """Return the rows of a feature, with a figure for each on one common scale."""
+    rows = [
+        {
+            "value": value,
+            "seen": seen,
+            "low": is_low,
+            "picture": figures.interval(seen, outcome.target, each.least),
+        }
+        for value, seen, is_low in zip(each.values, each.shares, each.low, strict=True)
+    ]
+    return {"name": each.name, "rows": rows, "least": each.least}
+
+
+def _numbered(features: Sequence[Feature]) -> list[int]:
+    """Return the number of the first slice of each feature among all slices."""
+    sizes = [len(each.values) for each in features]
+    return [sum(sizes[:place]) for place in range(len(sizes))]
+
+
+def _worst(page: PageModel) -> dict[str, Any] | None:
+    worst = page.worst
+    if worst is None:
         return None
-    return figures.bars(
-        items.classes,
-        items.lower[full].mean(axis=0),
-        items.upper[full].mean(axis=0),
-        items.sets.center[full].mean(axis=0),
-        items.shown_votes.distributions[there].mean(axis=0)
-        if there.any()
-        else np.full(len(items.classes), np.nan),
-        label="Mean envelope of each class, with the mean prediction and the mean share of votes",
-        most=20,
-        name="envelopes",
-    )
-
-
-def _example(items: Items, row: int) -> dict[str, Any]:
-    (cells,) = table_rows(items, np.zeros(len(items), dtype=np.int64), [row])
-    label = f"Item {items.names[row]}: envelopes, prediction and votes by class"
-    of_item = (
-        items.lower[row],
-        items.upper[row],
-        items.sets.center[row],
-        items.shown_votes.distributions[row],
-    )
-    figure = figures.bars(items.classes, *of_item, label=label, most=6)
-    return cells | {
-        "reason": str(items.queue.why[row]),
-        "picture": figure,
+    target = page.outcome.target
+    measured = worst.measured
+    is_low = target is not None and measured.n > 0 and measured.high < target
+    words = " and ".join(f"{name}: {shorten(value, 60)}" for name, value in worst.conditions)
+    return {
+        "words": words,
+        "measured": measured,
+        "found": worst.found,
+        "n_candidates": worst.n_candidates,
+        "is_low": is_low,
     }
-
-
-def _remarks(items: Items) -> list[str]:
-    """Return remarks on missing votes and special sets, in sentences."""
-    sets = items.sets
-    n = len(items)
-    found = []
-    missing = n - int(items.votes.has_votes.sum())
-    if 0 < missing < n:
-        found.append(
-            f"{missing:,} of {n:,} items have no votes. They are in the map and the table, "
-            "but not in the coverage."
-        )
-    if items.votes.n_unmatched:
-        found.append(
-            f"{items.votes.n_unmatched:,} items with votes are not among the predictions and "
-            "were left out."
-        )
-    if empty := int(sets.is_empty().sum()):
-        found.append(
-            f"{empty:,} sets are empty: no distribution scores below the threshold. They "
-            "count as not covered."
-        )
-    if whole := int(np.isposinf(sets.radius).sum()):
-        found.append(
-            f"{whole:,} sets are the whole simplex: there are too few calibration items for this "
-            "level, or infinite scores. They contain every distribution."
-        )
-    bounds = items.queue.entropies
-    gap = float(np.nanmax(bounds.lower_gap + bounds.upper_gap, initial=0.0))
-    if gap > 0.005:
-        found.append(
-            "Entropies are certified bounds for this score: the aleatoric part may be larger, "
-            f"and the epistemic part smaller, by at most {gap:.2f}."
-        )
-    return found
-
-
-def script_data(
-    items: Items,
-    covered: IntArray,
-    rows: IntArray,
-    paths: Sequence[str] | None,
-    frame: figures.Frame,
-) -> str:
-    """Return the items as JSON columns for the script; numbers are whole steps, −1 for none."""
-    queue = items.queue
-    votes = items.shown_votes
-    # Sentences that many items share are written once.
-    split = [re.split(r"(?<=\.) ", why) for why in queue.why[rows].tolist()]
-    sentences = {words: code for code, words in enumerate(dict.fromkeys(chain(*split)))}
-    known = votes.distributions
-    steps = COARSE
-    if votes.counts is not None:
-        known = np.where(votes.has_votes[:, None], votes.counts, np.nan)
-        steps = 1
-    groups = None if items.groups is None else sorted(set(items.groups))
-    columns: dict[str, Any] = {
-        "classes": items.classes,
-        "queue": STEPS,
-        "reasons": list(sentences),
-        "marks": figures.MARKS,
-        "coarse": COARSE,
-        "fine": FINE,
-        "steps": figures.STEPS,
-        "map": {
-            "x": [frame.left, frame.width, frame.x[1]],
-            "y": [frame.top, frame.height, frame.y[1]],
-        },
-        "votesName": "votes" if votes is items.votes else "votes in hand",
-        "name": [items.names[i] for i in rows],
-        "text": None if items.texts is None else [items.texts[i] for i in rows],
-        "link": None if items.links is None else [items.links[i] for i in rows],
-        "step": _codes(queue.step[rows], STEPS),
-        "reason": [[sentences[words] for words in why] for why in split],
-        "covered": covered[rows].tolist(),
-        "aleatoric": _steps(queue.aleatoric[rows], FINE),
-        "epistemic": _steps(queue.epistemic[rows], FINE),
-        "width": _steps(items.width[rows], COARSE),
-        "predicted": items.sets.center[rows].argmax(axis=1).tolist(),
-        "possible": [
-            "".join("1" if kept else "0" for kept in row) for row in queue.possible[rows].tolist()
-        ],
-        "center": _steps(items.sets.center[rows], COARSE),
-        "lower": _steps(items.lower[rows], COARSE),
-        "upper": _steps(items.upper[rows], COARSE),
-        "counted": votes.counts is not None,
-        "votes": _steps(known[rows], steps) if votes.has_votes.any() else None,
-        "groups": groups,
-        "group": None
-        if items.groups is None
-        else _codes(np.array(items.groups, dtype=object)[rows], groups or []),
-        "outlines": None if paths is None else list(paths),
-    }
-    text = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for letter in "<>&\u2028\u2029":  # so that no text can end the element or start a comment
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:
-    position = {name: code for code, name in enumerate(names)}
-    return [position[value] for value in values.tolist()]
-
-
-def _steps(values: FloatArray, steps: int) -> list[int]:
-    return (
-        np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values)))
-        .astype(np.int64)
-        .ravel()
-        .tolist()
-    )
 
 
 def provenance(calibration: Any, items: Items, command: str) -> dict[str, str]:
     """Return what a reader needs to make the page again, by heading."""
-    votes = items.votes.distributions if items.votes.counts is None else items.votes.counts
+    shown = items.votes if items.votes.has_votes.any() else items.known
+    votes = shown.distributions if shown.counts is None else shown.counts
     # This variable sets the time, so that the same data give the same file.
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     when = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)

@@ -1,11 +1,10 @@
 "use strict";
-// The items of the page, as columns; numbers are whole steps, see page.py. All text goes in by textContent.
+// The items of the page, as columns; numbers are whole steps, see columns.py. All text goes in by textContent.
 document.documentElement.classList.add("js");
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.name.length;
 const classes = data.classes;
-const titles = data.queue.map((step) => step[0].toUpperCase() + step.slice(1));
-const yes = ["no", "yes", "not known"];
+const size = classes.length;
 const byId = (id) => document.getElementById(id);
 
 function make(tag, attributes = {}, ...children) {
@@ -22,38 +21,38 @@ function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-const at = (column, item, k) => data[column][item * classes.length + k];
+const at = (column, item, k) => data[column][item * size + k];
 const share = (column, item, k) => at(column, item, k) / data.coarse;
 const isEmpty = (item) => data.width[item] < 0;
-const fine = (column, item) => (data[column][item] < 0 ? NaN : data[column][item] / data.fine);
-const words = (value, digits = 3) => (Number.isNaN(value) ? "–" : value.toFixed(digits));
+const model = data.model === null ? "center" : "model";
+const words = (value, digits = 2) => (Number.isNaN(value) ? "–" : value.toFixed(digits));
+const shorten = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
+const titleOf = (step) => step[0].toUpperCase() + step.slice(1);
+const labelOf = (item) => (data.choice === null ? classes[data.label[item]] : data.choices[data.choice[item]]);
 
-const hasVotes = (item) => data.votes !== null && at("votes", item, 0) >= 0;
+// Votes are those "in hand" or "later"; where they were given as shares, there are no numbers.
+const hasVotes = (which, item) => data[which] !== null && data[which].cells[item * size] >= 0;
 
-function voteTotal(item) {
-  if (data.votes === null || !data.counted) return NaN;
-  if (!hasVotes(item)) return 0;
+function voteTotal(which, item) {
+  if (!hasVotes(which, item)) return 0;
+  if (!data[which].counted) return NaN;
   let total = 0;
-  for (let k = 0; k < classes.length; k++) total += at("votes", item, k);
+  for (let k = 0; k < size; k++) total += data[which].cells[item * size + k];
   return total;
 }
 
-function voteShare(item, k) {
-  if (!hasVotes(item)) return NaN;
-  return data.counted ? at("votes", item, k) / voteTotal(item) : share("votes", item, k);
+function voteShare(which, item, k) {
+  if (!hasVotes(which, item)) return NaN;
+  const cell = data[which].cells[item * size + k];
+  return data[which].counted ? cell / voteTotal(which, item) : cell / data.coarse;
 }
 
-function possible(item, most = Infinity) {
-  // the likeliest first
-  const found = classes.map((_, k) => k).filter((k) => data.possible[item][k] === "1");
-  found.sort((a, b) => at("center", item, b) - at("center", item, a) || a - b);
-  const names =
-    found
-      .slice(0, most)
-      .map((k) => classes[k])
-      .join(", ") || "none";
-  return found.length > most ? `${names} and ${found.length - most} more` : names;
+function voteWords(item) {
+  const found = ["hand", "later"].filter((which) => hasVotes(which, item)).map((which) => voteTotal(which, item));
+  return found.length && found.every((total) => total > 0) ? found.join(" + ") : "–";
 }
 
-const reason = (item) => data.reason[item].map((code) => data.reasons[code]).join(" ");
-const howMany = (item) => data.possible[item].replaceAll("0", "").length;
+const allVotes = (item) => (voteTotal("hand", item) || 0) + (voteTotal("later", item) || 0);
+// What was known when the step was decided: votes in hand, or else the others.
+const shownVotes = data.hand === null ? "later" : "hand";
+const nameOfVotes = (which) => (data.hand === null ? "votes" : which === "hand" ? "votes in hand" : "later votes");

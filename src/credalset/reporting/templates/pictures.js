@@ -1,78 +1,130 @@
-// Pictures that follow the reader: envelopes, and sets in the triangle. The same drawing as figures.py.
+// Pictures that follow the reader; the same drawing as figures.py.
 const label = (x, y, text, kind, anchor) => draw("text", { x, y, class: kind, "text-anchor": anchor }, text);
-const shorten = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
+const strip = { left: 38, top: 8, wide: 1034, high: 190 };
+const box = byId("strip-box");
+let drawn = []; // the items of the strip, from left to right
 
-function bars(rows, name) {
-  const left = 14 + 6.5 * Math.min(16, Math.max(...classes.map((name) => name.length)));
-  const wide = 346 - left,
-    top = 6,
-    bottom = top + 26 * rows.length;
-  const x = (value) => left + wide * value;
-  const picture = draw("svg", {
-    class: "picture",
-    viewBox: `0 0 360 ${bottom + 22}`,
-    role: "img",
-    "aria-label": name,
+function drawStrip(items) {
+  drawn = items;
+  const n = Math.max(items.length, 1);
+  const x = (i) => (strip.left + (strip.wide * i) / n).toFixed(1);
+  const y = (value) => (strip.top + strip.high * (1 - Math.max(value, 0))).toFixed(1);
+  const band = [],
+    back = [],
+    line = [],
+    seen = [],
+    missed = [];
+  items.forEach((item, i) => {
+    const k = data.label[item];
+    band.push(`V${y(share("upper", item, k))}H${x(i + 1)}`);
+    back.push(`V${y(share("lower", item, k))}H${x(i)}`);
+    line.push(`V${y(share(model, item, k))}H${x(i + 1)}`);
+    const which = hasVotes("later", item) ? "later" : "hand";
+    const votes = voteShare(which, item, k);
+    if (!Number.isNaN(votes)) (hitOf(item) === 0 ? missed : seen).push(`M${x(i + 0.5)} ${y(votes)}h0`);
   });
-  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+  const begin = items.length ? `M${x(0)} ${y(share("lower", items[0], data.label[items[0]]))}` : "";
+  const set = (id, d) => byId(id).setAttribute("d", d);
+  set("strip-band", items.length ? begin + band.join("") + back.reverse().join("") + "z" : "");
+  set("strip-predicted", begin + line.join(""));
+  set("strip-seen", seen.join(""));
+  set("strip-missed", missed.join(""));
+  markOnStrip();
+}
+
+function markOnStrip() {
+  const place = drawn.indexOf(opened);
+  const cursor = byId("strip-cursor");
+  cursor.toggleAttribute("hidden", place < 0);
+  const x = strip.left + (strip.wide * (place + 0.5)) / Math.max(drawn.length, 1);
+  cursor.setAttribute("d", `M${x.toFixed(1)} ${strip.top}V${strip.top + strip.high}`);
+}
+
+function itemOnStrip(event) {
+  const area = byId("strip").getBoundingClientRect();
+  const x = ((event.clientX - area.left) * 1080) / area.width;
+  const place = Math.floor(((x - strip.left) / strip.wide) * drawn.length);
+  return drawn[Math.min(Math.max(place, 0), drawn.length - 1)];
+}
+
+function likeliest(item, most) {
+  const all = classes.map((_, k) => k);
+  if (size <= Math.max(most, 5)) return all;
+  const votes = (k) => Math.max(...["hand", "later"].map((which) => voteShare(which, item, k) || 0));
+  const worth = all.map((k) => Math.max(share("upper", item, k), 0) + votes(k));
+  return all
+    .sort((a, b) => worth[b] - worth[a] || a - b)
+    .slice(0, most)
+    .sort((a, b) => a - b);
+}
+
+function mini(item) {
+  const rows = likeliest(item, 3);
+  const picture = draw("svg", { class: "mini", viewBox: `0 0 206 ${13 * rows.length + 1}`, "aria-hidden": "true" });
+  rows.forEach((k, place) => {
+    const y = 13 * place + 7;
     picture.append(
-      draw("path", { class: "grid", d: `M${x(tick)} ${top}V${bottom}` }),
-      label(x(tick), bottom + 15, String(tick), "tick", "middle"),
+      label(84, y + 4, shorten(classes[k], 13), "tick", "end"),
+      draw("path", { class: "grid", d: `M90 ${y}h110` }),
     );
-  }
-  rows.forEach((row, place) => {
-    const y = top + 26 * place + 13;
-    picture.append(label(left - 8, y + 4, shorten(row.name, 16), "label", "end"));
-    if (!Number.isNaN(row.votes))
-      picture.append(draw("rect", { class: "votes", x: left, y: y + 2, width: wide * row.votes, height: 8 }));
-    if (row.lower >= 0)
-      picture.append(
-        draw("rect", {
-          class: "envelope",
-          x: x(row.lower),
-          y: y - 8,
-          width: Math.max(wide * (row.upper - row.lower), 1),
-          height: 8,
-          rx: 2,
-        }),
-      );
-    picture.append(draw("circle", { class: "prediction", cx: x(row.center), cy: y - 4, r: 3 }));
+    if (!isEmpty(item)) {
+      const low = share("lower", item, k);
+      const wide = Math.max(110 * (share("upper", item, k) - low), 1);
+      picture.append(draw("rect", { class: "envelope", x: 90 + 110 * low, y: y - 3, width: wide, height: 6, rx: 1 }));
+    }
+    for (const [which, kind] of [["hand", "seen"], ["later", "later"]]) {
+      const votes = voteShare(which, item, k);
+      if (!Number.isNaN(votes))
+        picture.append(draw("path", { class: `vote-tick ${kind}`, d: `M${90 + 110 * votes} ${y - 6}v12` }));
+    }
   });
   return picture;
 }
 
-function likeliest(rows, most) {
-  const worth = (row) => Math.max(row.upper, 0) + (row.votes || 0);
-  const kept = [...rows].sort((a, b) => worth(b) - worth(a)).slice(0, most);
-  return rows.filter((row) => kept.includes(row));
-}
-
 function itemBars(item) {
-  const rows = classes.map((name, k) => ({
-    name,
-    votes: voteShare(item, k),
-    center: share("center", item, k),
-    lower: isEmpty(item) ? -1 : share("lower", item, k),
-    upper: share("upper", item, k),
-  }));
-  return bars(likeliest(rows, 20), `Envelopes, prediction and votes of item ${data.name[item]} by class`);
+  const rows = likeliest(item, 12);
+  const left = 14 + 6.6 * Math.min(24, Math.max(...rows.map((k) => classes[k].length)));
+  const wide = 430 - left,
+    step = 30,
+    bottom = 6 + step * rows.length;
+  const x = (value) => left + wide * value;
+  const picture = draw("svg", {
+    class: "picture",
+    viewBox: `0 0 444 ${bottom + 22}`,
+    role: "img",
+    "aria-label": `Bounds, prediction and votes of item ${data.name[item]} by class`,
+  });
+  for (const tick of [0, 0.25, 0.5, 0.75, 1])
+    picture.append(
+      draw("path", { class: "grid", d: `M${x(tick)} 6V${bottom}` }),
+      label(x(tick), bottom + 15, String(tick), "tick", "middle"),
+    );
+  rows.forEach((k, place) => {
+    const y = 6 + step * place + 15;
+    const name = label(left - 8, y + 4, shorten(classes[k], 24), "label", "end");
+    name.append(draw("title", {}, classes[k]));
+    picture.append(name);
+    if (!isEmpty(item)) {
+      const low = share("lower", item, k);
+      const span = Math.max(wide * (share("upper", item, k) - low), 1);
+      picture.append(draw("rect", { class: "envelope", x: x(low), y: y - 10, width: span, height: 8, rx: 2 }));
+    }
+    let under = y + 1;
+    for (const which of ["hand", "later"]) {
+      const votes = voteShare(which, item, k);
+      if (Number.isNaN(votes)) continue;
+      picture.append(
+        draw("rect", { class: `votes ${which}`, x: left, y: under, width: Math.max(wide * votes, 0.5), height: 5 }),
+      );
+      under += 6;
+    }
+    picture.append(draw("circle", { class: "prediction", cx: x(share(model, item, k)), cy: y - 6, r: 3.2 }));
+  });
+  if (rows.length < size)
+    picture.append(label(left - 8, bottom + 15, `+ ${size - rows.length} more`, "tick", "end"));
+  return picture;
 }
 
-function meanBars(items) {
-  const full = items.filter((item) => !isEmpty(item));
-  const voted = items.filter(hasVotes);
-  const mean = (list, value) => list.reduce((sum, item) => sum + value(item), 0) / list.length;
-  const rows = classes.map((name, k) => ({
-    name,
-    votes: voted.length ? mean(voted, (item) => voteShare(item, k)) : NaN,
-    center: mean(full, (item) => share("center", item, k)),
-    lower: mean(full, (item) => share("lower", item, k)),
-    upper: mean(full, (item) => share("upper", item, k)),
-  }));
-  return bars(likeliest(rows, 20), "Mean envelope of each class over the selected items");
-}
-
-const setPath = (item) => draw("path", { class: "set", d: data.outlines[item] || "M0 0" });
 const corner = (k) =>
   [
     [30, 284],
@@ -88,23 +140,81 @@ function inTriangle(value) {
 
 function itemTriangle(item) {
   const picture = draw("svg", {
-    class: "picture",
+    class: "picture triangle",
     viewBox: "0 0 360 306",
     role: "img",
     "aria-label": "The exact set in the triangle of the three classes",
   });
   picture.append(draw("path", { class: "frame", d: `M${[0, 1, 2].map((k) => corner(k).join(" ")).join("L")}z` }));
   picture.append(
-    label(4, 302, shorten(classes[0], 20), "axis", "start"),
-    label(356, 302, shorten(classes[1], 20), "axis", "end"),
+    label(4, 302, shorten(classes[0], 24), "axis", "start"),
+    label(356, 302, shorten(classes[1], 24), "axis", "end"),
     label(180, 16, shorten(classes[2], 40), "axis", "middle"),
+    draw(
+      "g",
+      { transform: `scale(${1 / data.outline})` },
+      draw("path", { class: "set", d: data.outlines[item] || "M0 0" }),
+    ),
   );
-  picture.append(draw("g", { transform: `scale(${1 / data.steps})` }, setPath(item)));
-  const [cx, cy] = inTriangle((k) => share("center", item, k));
-  if (hasVotes(item)) {
-    const [x, y] = inTriangle((k) => voteShare(item, k));
-    picture.append(draw("rect", { class: "truth", x: x - 4.5, y: y - 4.5, width: 9, height: 9 }));
-  }
+  for (const which of ["hand", "later"])
+    if (hasVotes(which, item)) {
+      const [x, y] = inTriangle((k) => voteShare(which, item, k));
+      picture.append(draw("rect", { class: `truth ${which}`, x: x - 4.5, y: y - 4.5, width: 9, height: 9 }));
+    }
+  const [cx, cy] = inTriangle((k) => share(model, item, k));
   picture.append(draw("circle", { class: "prediction", cx, cy, r: 4 }));
   return picture;
+}
+
+function ribbon(item) {
+  // The bounds of a few classes at several numbers of votes, one band each, with a tick for each vote.
+  const found = data.ribbons[item];
+  const { numbers, shown } = found;
+  const left = 30,
+    wide = 400,
+    high = 64,
+    gap = 20;
+  const most = numbers[numbers.length - 1];
+  const x = (votes) => left + (wide * votes) / most;
+  const bottom = shown.length * (high + gap);
+  const picture = draw("svg", {
+    class: "picture ribbon",
+    viewBox: `0 0 444 ${bottom + 30}`,
+    role: "img",
+    "aria-label": `The set of item ${data.name[item]} at ${numbers.join(", ")} votes`,
+  });
+  shown.forEach((k, place) => {
+    const top = 14 + place * (high + gap);
+    const y = (value) => (top + high * (1 - value)).toFixed(1);
+    const cell = (column, h) => found[column][h * shown.length + place] / data.coarse;
+    const upper = numbers.map((votes, h) => `${x(votes).toFixed(1)} ${y(cell("upper", h))}`);
+    const lower = numbers.map((votes, h) => `${x(votes).toFixed(1)} ${y(cell("lower", h))}`).reverse();
+    picture.append(
+      draw("path", { class: "grid", d: `M${left} ${y(0)}h${wide}M${left} ${y(1)}h${wide}` }),
+      label(left - 5, Number(y(0)) + 4, "0", "tick", "end"),
+      label(left - 5, Number(y(1)) + 4, "1", "tick", "end"),
+      label(left, top - 3, shorten(classes[k], 40), "label", "start"),
+      draw("path", { class: "band", d: `M${upper.join("L")}L${lower.join("L")}z` }),
+    );
+    for (const votes of numbers) picture.append(draw("path", { class: "grid", d: `M${x(votes)} ${y(0)}V${y(1)}` }));
+    found.votes.forEach((vote, i) => {
+      if (vote === k && i < most)
+        picture.append(
+          draw("path", { class: `vote-tick ${i < found.in_hand ? "seen" : "later"}`, d: `M${x(i + 1)} ${y(0)}v-9` }),
+        );
+    });
+  });
+  for (const votes of numbers) picture.append(label(x(votes), bottom + 8, String(votes), "tick", "middle"));
+  picture.append(label(left + wide / 2, bottom + 24, "votes", "axis", "middle"));
+  return picture;
+}
+
+function drawInterval(row, seen, low, high, target) {
+  const least = Number(row.closest("table").dataset.least);
+  const x = (value) => 4 + (152 * (Math.max(value, least) - least)) / (1 - least);
+  const picture = row.querySelector("svg");
+  picture.replaceChildren(draw("path", { class: "line", d: `M4 9H156` }));
+  if (target >= least) picture.append(draw("path", { class: "promised", d: `M${x(target)} 1V17` }));
+  picture.append(draw("path", { class: "whisker", d: `M${x(low)} 9H${x(high)}` }));
+  if (seen >= least) picture.append(draw("circle", { class: "observed", cx: x(seen), cy: 9, r: 4 }));
 }

@@ -1,36 +1,34 @@
 // The table: filters, order, pages, CSV.
 const pageSize = 25;
 const all = Array.from({ length: count }, (_, item) => item);
-const numeric = new Set(["aleatoric", "epistemic", "width", "votes"]);
+const keys = [...document.querySelectorAll("#table thead th")].map((head) => head.dataset.key);
+const falling = new Set(["votes", "risk"]); // the larger ones first
 const value = {
   name: (item) => data.name[item],
-  step: (item) => data.step[item],
-  predicted: (item) => classes[data.predicted[item]],
-  possible: howMany,
-  aleatoric: (item) => data.aleatoric[item],
-  epistemic: (item) => data.epistemic[item],
-  width: (item) => data.width[item],
-  votes: (item) => voteTotal(item),
-  covered: (item) => data.covered[item],
+  label: (item) => data.label[item],
+  lower: (item) => (isEmpty(item) ? -1 : at("lower", item, data.label[item])),
+  mean: (item) => data.mean.lower[item] ?? NaN,
+  votes: allVotes,
+  step: (item) => now().step[item],
+  risk: (item) => data.risk[item],
+  p: (item) => (data.p[item] < 0 ? NaN : data.p[item]),
 };
-let searched = null; // names and texts in lower case, made when first needed
 
 const table = {
   order: all,
   page: 0,
-  key: null,
-  falling: false,
-  filtered: false,
 
   update() {
-    const keep = filters();
-    this.filtered = keep.length > 0;
-    const rows = all.filter((item) => keep.every((test) => test(item)));
-    if (this.key !== null) sortBy(rows, this.key, this.falling);
+    const keep = tests();
+    let rows = all.filter((item) => keep.every((test) => test(item)));
+    const inFilter = new Set(rows);
+    drawStrip(rows.length === count ? data.strip : data.strip.filter((item) => inFilter.has(item)));
+    if (state.point !== "") rows = rows.filter((item) => data.name[item] === state.point);
+    this.filtered = rows.length < count;
+    if (state.sort in value) sortBy(rows, state.sort, state.down === "1");
     this.order = rows;
     this.page = 0;
     this.show();
-    follow(rows, this.filtered);
   },
 
   show() {
@@ -39,9 +37,9 @@ const table = {
       rows = this.order.slice(from, from + pageSize);
     body.replaceChildren(...rows.map(tableRow));
     const some = this.order.length === 1 ? "1 item" : `${this.order.length.toLocaleString("en")} items`;
-    byId("status").textContent = this.filtered
-      ? `${some} of ${count.toLocaleString("en")} fit the filters.`
-      : `${some}, ${this.key === null ? "in the order of the queue" : "sorted by " + this.key}.`;
+    byId("status").textContent =
+      (this.filtered ? `${some} of ${count.toLocaleString("en")}` : some) +
+      (state.sort === "" ? ", in the order of the queue." : `, sorted by ${state.sort === "p" ? "p-value" : state.sort}.`);
     byId("place").textContent = rows.length ? `${from + 1} to ${from + rows.length}` : "none";
     byId("before").disabled = this.page === 0;
     byId("after").disabled = from + pageSize >= this.order.length;
@@ -50,91 +48,66 @@ const table = {
   focus(item) {
     // back to where the reader was
     const place = this.order.indexOf(item);
-    if (place < 0) return;
+    if (place < 0) return false;
     if (Math.floor(place / pageSize) !== this.page) {
       this.page = Math.floor(place / pageSize);
       this.show();
     }
-    const button = document.querySelector(`#table button[data-item="${item}"]`);
-    if (button) button.focus();
+    document.querySelector(`#table button[data-item="${item}"]`).focus();
+    return true;
   },
 };
 
-function sortBy(rows, key, falling) {
-  const sign = falling ? -1 : 1,
+function sortBy(rows, key, down) {
+  const sign = down ? -1 : 1,
     read = value[key];
   const text = typeof read(0) === "string";
-  const keys = new Map(rows.map((item) => [item, read(item)]));
+  const found = new Map(rows.map((item) => [item, read(item)]));
   const missing = (x) => !text && (Number.isNaN(x) || x < 0);
   const collator = new Intl.Collator("en", { numeric: true });
   rows.sort((a, b) => {
-    const x = keys.get(a),
-      y = keys.get(b);
+    const x = found.get(a),
+      y = found.get(b);
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a - b; // nothing known comes last
     return sign * (text ? collator.compare(x, y) : x - y) || a - b;
   });
 }
 
-function filters() {
-  const tests = [];
-  const words = byId("search").value.trim().toLowerCase();
-  if (words) {
-    searched ??= all.map((item) =>
-      (data.name[item] + "\n" + (data.text === null ? "" : data.text[item])).toLowerCase(),
-    );
-    tests.push((item) => searched[item].includes(words));
-  }
-  for (const [id, column] of [
-    ["by-step", "step"],
-    ["by-class", "predicted"],
-    ["by-group", "group"],
-    ["by-covered", "covered"],
-  ]) {
-    const chosen = byId(id) ? byId(id).value : "";
-    if (chosen !== "") tests.push((item) => data[column][item] === Number(chosen));
-  }
-  for (const part of ["aleatoric", "epistemic"]) {
-    const [from, to] = ["from", "to"].map((end) => byId(`${part}-${end}`).value);
-    if (from !== "") tests.push((item) => data[part][item] >= Number(from) * data.fine);
-    if (to !== "") tests.push((item) => data[part][item] >= 0 && data[part][item] <= Number(to) * data.fine);
-  }
-  return tests;
-}
-
-function clearFilters() {
-  byId("filters").reset();
-  table.update();
-}
-
 function swatch(step) {
-  const name = data.queue[step];
   return draw(
     "svg",
     { class: "swatch", viewBox: "-6 -6 12 12", "aria-hidden": "true" },
-    draw("path", { class: `mark ${name}`, d: `M0 0${data.marks[name]}` }),
+    draw("path", { class: `mark ${step}`, d: `M0 0${data.marks[step]}` }),
   );
 }
 
+const cells = {
+  name(item) {
+    const open = make("button", { type: "button", "data-item": item }, data.name[item]);
+    const head = make("th", { scope: "row" }, open);
+    if (data.text !== null && data.text[item]) head.append(make("span", { class: "text" }, data.text[item]));
+    return head;
+  },
+  label: (item) => make("td", { class: "break" }, labelOf(item)),
+  lower: (item) => make("td", {}, mini(item)),
+  mean(item) {
+    const [low, high] = [data.mean.lower[item], data.mean.upper[item]];
+    return make("td", { class: "num" }, low === null ? "–" : `${low.toFixed(1)}–${high.toFixed(1)}`);
+  },
+  votes: (item) => make("td", { class: "num" }, voteWords(item)),
+  step(item) {
+    const step = stepOf(item);
+    const cell = make("td", { class: "what" }, swatch(step), make("b", {}, titleOf(step)));
+    if (hitOf(item) === 0) cell.append(" ", make("span", { class: "flag" }, data.outcome[0]));
+    cell.append(make("span", { class: "text" }, reason(item)));
+    return cell;
+  },
+  risk: (item) => make("td", { class: "num" }, data.risk[item] < 0 ? "–" : words(data.risk[item] / data.coarse)),
+};
+
 function tableRow(item) {
-  const open = make("button", { type: "button", "data-item": item, "aria-haspopup": "dialog" }, data.name[item]);
-  const head = make("th", { scope: "row" }, open);
-  if (data.text !== null && data.text[item]) head.append(make("span", { class: "text" }, data.text[item]));
-  const cell = (text, kind) => make("td", kind ? { class: kind } : {}, text);
-  const total = voteTotal(item);
-  const row = make(
-    "tr",
-    {},
-    head,
-    make("td", { class: "what" }, swatch(data.step[item]), titles[data.step[item]]),
-    cell(classes[data.predicted[item]]),
-    cell(possible(item, 6)),
-    cell(words(fine("aleatoric", item)), "num"),
-    cell(words(fine("epistemic", item)), "num"),
-    cell(isEmpty(item) ? "–" : words(data.width[item] / data.coarse), "num"),
-    cell(Number.isNaN(total) ? "–" : String(total), "num"),
-    cell(yes[data.covered[item]]),
-  );
-  row.onclick = () => openItem(item);
+  const row = make("tr", {}, ...keys.map((key) => cells[key](item)));
+  row.onclick = (event) => openItem(item, event.currentTarget.querySelector("button"));
   return row;
 }
 
@@ -142,14 +115,20 @@ function addSorting() {
   for (const head of document.querySelectorAll("#table thead th")) {
     const key = head.dataset.key;
     const button = make("button", { type: "button" }, head.textContent);
+    if (head.title) button.title = head.title;
     button.onclick = () => {
-      table.falling = table.key === key ? !table.falling : numeric.has(key);
-      table.key = key;
-      for (const other of document.querySelectorAll("#table thead th")) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", table.falling ? "descending" : "ascending");
-      table.update();
+      const first = falling.has(key) ? "1" : "";
+      choose({ sort: key, down: state.sort !== key ? first : state.down === "1" ? "" : "1" });
     };
     head.replaceChildren(button);
+  }
+}
+
+function showSorting() {
+  for (const head of document.querySelectorAll("#table thead th")) {
+    if (head.dataset.key === state.sort)
+      head.setAttribute("aria-sort", state.down === "1" ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
   }
 }
 
@@ -158,39 +137,20 @@ function csvOf(items) {
     `"${String(text)
       .replace(/^[=+\-@\t\r\n\uFF1D\uFF0B\uFF0D\uFF20]/, "'$&")
       .replaceAll('"', '""')}"`; // no formulas from texts
-  const number = (x) => (Number.isNaN(x) ? "" : String(Math.round(1e4 * x) / 1e4));
-  const head = [
-    "item",
-    "to do",
-    "predicted",
-    "possible labels",
-    "aleatoric",
-    "epistemic",
-    "width",
-    data.votesName,
-    "covered",
-    "reason",
+  const columns = [
+    ["item", (item) => quote(data.name[item])],
+    ["step", (item) => quote(stepOf(item))],
+    ["label", (item) => quote(labelOf(item))],
   ];
-  if (data.group !== null) head.push("group");
-  if (data.text !== null) head.push("text");
-  const lines = items.map((item) => {
-    const cells = [
-      quote(data.name[item]),
-      quote(data.queue[data.step[item]]),
-      quote(classes[data.predicted[item]]),
-      quote(possible(item)),
-      number(fine("aleatoric", item)),
-      number(fine("epistemic", item)),
-      isEmpty(item) ? "" : number(data.width[item] / data.coarse),
-      number(voteTotal(item)),
-      quote(yes[data.covered[item]]),
-      quote(reason(item)),
-    ];
-    if (data.group !== null) cells.push(quote(data.groups[data.group[item]]));
-    if (data.text !== null) cells.push(quote(data.text[item]));
-    return cells.join(",");
-  });
-  return [head.map(quote).join(","), ...lines].join("\r\n") + "\r\n";
+  if (data.risk !== null) columns.push(["risk", (item) => (data.risk[item] < 0 ? "" : data.risk[item] / data.coarse)]);
+  columns.push(["votes", (item) => (hasVotes(shownVotes, item) ? voteTotal(shownVotes, item) : 0)]);
+  columns.push(["why", (item) => quote(reason(item))]);
+  if (all.some((item) => hitOf(item) !== 2)) columns.push(["result", (item) => quote(data.outcome[hitOf(item)])]);
+  for (const feature of data.features)
+    columns.push([feature.name, (item) => (feature.code[item] < 0 ? "" : quote(feature.values[feature.code[item]]))]);
+  if (data.text !== null) columns.push(["text", (item) => quote(data.text[item])]);
+  const lines = items.map((item) => columns.map(([, cell]) => cell(item)).join(","));
+  return [columns.map(([name]) => quote(name)).join(","), ...lines].join("\r\n") + "\r\n";
 }
 
 function download(items, name) {

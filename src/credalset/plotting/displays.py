@@ -14,7 +14,13 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset._validation import as_distributions, as_generator, as_positive_int
 from credalset.calibration import Calibration, SplitCalibration
 from credalset.evaluation.slices import Slice
-from credalset.evaluation.views import RangeStrip, Rejection, ShareCalibration
+from credalset.evaluation.views import (
+    NUMBERS,
+    RangeStrip,
+    Rejection,
+    ShareCalibration,
+    VotesComingIn,
+)
 from credalset.plotting import style
 from credalset.plotting.charts import columns_of
 from credalset.plotting.style import BLACK, BLUE, DOUBLE, GREEN, GREY, LIGHT_GREY, ORANGE
@@ -24,7 +30,6 @@ MAX_VECTORS = 2_000  # more marks are stored as pixels in vector graphics
 MOST_RIBBONS = 5
 LEAST_SHARE = 0.05  # of a class that nobody voted for, to be drawn
 MARKERS = "osD^v"  # of scores, which often cover the same
-NUMBERS = (0, 1, 2, 3, 5, 10)  # of votes in `votes_coming_in`
 LONGEST_TAIL = 3.0  # end of a histogram, relative to the place that it marks
 FEWEST_KEPT = 20  # items of which an agreement is drawn
 MEASURES = {"width": "width", "epistemic": "epistemic part", "volume": "volume"}
@@ -190,15 +195,20 @@ def votes_coming_in(
         raise ValueError(f"numbers holds none up to the {total} votes of the item.")
     order = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
     order = as_generator(random_state).permutation(order)
-    hand = np.stack([np.bincount(order[:h], minlength=len(counts)) for h in shown])
-    sets = calibration.predict_set(np.tile(one, (len(shown), 1)), alpha, votes=hand)
+
+    def predict(item: Any, hand: FloatArray) -> CredalSet:
+        sets: CredalSet = calibration.predict_set(one[item], alpha, votes=hand)
+        return sets
+
+    found = VotesComingIn.of(predict, [order], len(counts), shown)
     is_new = ax is None
     ax = style.axes_or_new(ax)
-    lower, upper = sets.envelope()
-    every = style.class_names(None, sets)
+    lower, upper, center = found.lower[0], found.upper[0], found.center[0]
+    known = range(len(counts)) if calibration.classes is None else calibration.classes
+    every = [str(name) for name in known]
     # Ribbons of classes that nobody and nothing speaks for would lie on top of each other.
-    largest = np.nanmax(sets.center, axis=0)
-    spoken_for = (largest >= LEAST_SHARE) | (hand[-1] > 0)
+    largest = np.nanmax(center, axis=0)
+    spoken_for = (largest >= LEAST_SHARE) | np.isin(np.arange(len(counts)), order[: shown[-1]])
     ranked = np.argsort(-largest - spoken_for, kind="stable")
     matter = np.sort(ranked[: min(MOST_RIBBONS, int(spoken_for.sum()))])
     colours = style.colors(len(matter))
@@ -206,7 +216,7 @@ def votes_coming_in(
     for k, name, colour in zip(matter.tolist(), names, colours, strict=True):
         ax.fill_between(shown, lower[:, k], upper[:, k], color=(colour, 0.25), linewidth=0.0)
         line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 3}
-        ax.plot(shown, sets.center[:, k], label=name, **line)
+        ax.plot(shown, center[:, k], label=name, **line)
         seen = np.flatnonzero(order[: shown[-1]] == k) + 1
         ax.plot(
             seen,

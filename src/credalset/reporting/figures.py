@@ -280,6 +280,7 @@ def mini(
     upper: FloatArray,
     hand: FloatArray,
     later: FloatArray,
+    kinds: tuple[str, str] = ("hand", "later"),
 ) -> str:
     """Bounds of the likeliest labels of one item, with a tick for votes in hand and later ones."""
     rows = likeliest(upper, np.fmax(hand, later), MINI_LABELS)
@@ -294,7 +295,7 @@ def mini(
                 f'<rect class="envelope" x="{90 + 110 * lower[k]:.1f}" y="{y - 3}" '
                 f'width="{wide:.1f}" height="6" rx="1"/>'
             )
-        for share, kind in ((hand[k], "seen"), (later[k], "later")):
+        for share, kind in zip((hand[k], later[k]), kinds, strict=True):
             if np.isfinite(share):
                 x = 90 + 110 * float(share)
                 parts.append(f'<path class="vote-tick {kind}" d="M{x:.1f} {y - 6}v12"/>')

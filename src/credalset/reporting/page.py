@@ -98,6 +98,7 @@ def _row(page: PageModel, row: int) -> dict[str, Any]:
             items.upper[row],
             hand,
             items.votes.distributions[row],
+            ("hand", "hand" if items.hand is None else "later"),
         ),
         "votes": _votes(items, row),
         "step": str(items.queue.step[row]),

@@ -56,3 +56,5 @@ const allVotes = (item) => (voteTotal("hand", item) || 0) + (voteTotal("later", 
 // What was known when the step was decided: votes in hand, or else the others.
 const shownVotes = data.hand === null ? "later" : "hand";
 const nameOfVotes = (which) => (data.hand === null ? "votes" : which === "hand" ? "votes in hand" : "later votes");
+// Without votes in hand, all votes look alike.
+const kindOf = (which) => (data.hand === null ? "hand" : which);

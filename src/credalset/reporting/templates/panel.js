@@ -98,7 +98,7 @@ function legend() {
     make("span", { class: "key prediction-key" }, "model"),
   ];
   for (const which of ["hand", "later"])
-    if (data[which] !== null) keys.push(" ", make("span", { class: `key ${which}-key` }, nameOfVotes(which)));
+    if (data[which] !== null) keys.push(" ", make("span", { class: `key ${kindOf(which)}-key` }, nameOfVotes(which)));
   return keys;
 }
 

@@ -72,10 +72,10 @@ function mini(item) {
       const wide = Math.max(110 * (share("upper", item, k) - low), 1);
       picture.append(draw("rect", { class: "envelope", x: 90 + 110 * low, y: y - 3, width: wide, height: 6, rx: 1 }));
     }
-    for (const [which, kind] of [["hand", "seen"], ["later", "later"]]) {
+    for (const which of ["hand", "later"]) {
       const votes = voteShare(which, item, k);
       if (!Number.isNaN(votes))
-        picture.append(draw("path", { class: `vote-tick ${kind}`, d: `M${90 + 110 * votes} ${y - 6}v12` }));
+        picture.append(draw("path", { class: `vote-tick ${kindOf(which)}`, d: `M${90 + 110 * votes} ${y - 6}v12` }));
     }
   });
   return picture;
@@ -114,7 +114,7 @@ function itemBars(item) {
       const votes = voteShare(which, item, k);
       if (Number.isNaN(votes)) continue;
       picture.append(
-        draw("rect", { class: `votes ${which}`, x: left, y: under, width: Math.max(wide * votes, 0.5), height: 5 }),
+        draw("rect", { class: `votes ${kindOf(which)}`, x: left, y: under, width: Math.max(wide * votes, 0.5), height: 5 }),
       );
       under += 6;
     }
@@ -159,7 +159,7 @@ function itemTriangle(item) {
   for (const which of ["hand", "later"])
     if (hasVotes(which, item)) {
       const [x, y] = inTriangle((k) => voteShare(which, item, k));
-      picture.append(draw("rect", { class: `truth ${which}`, x: x - 4.5, y: y - 4.5, width: 9, height: 9 }));
+      picture.append(draw("rect", { class: `truth ${kindOf(which)}`, x: x - 4.5, y: y - 4.5, width: 9, height: 9 }));
     }
   const [cx, cy] = inTriangle((k) => share(model, item, k));
   picture.append(draw("circle", { class: "prediction", cx, cy, r: 4 }));
@@ -200,7 +200,7 @@ function ribbon(item) {
     found.votes.forEach((vote, i) => {
       if (vote === k && i < most)
         picture.append(
-          draw("path", { class: `vote-tick ${i < found.in_hand ? "seen" : "later"}`, d: `M${x(i + 1)} ${y(0)}v-9` }),
+          draw("path", { class: `vote-tick ${kindOf(i < found.in_hand ? "hand" : "later")}`, d: `M${x(i + 1)} ${y(0)}v-9` }),
         );
     });
   });

@@ -13,6 +13,7 @@ from credalset._files import staged_folder, write_file
 from credalset._typing import IntArray
 from credalset.acting.record import RECORD, Record
 from credalset.acting.stored import StoredRule
+from credalset.crowd import DirichletCrowd
 from credalset.exceptions import CredalSetWarning, need
 from credalset.io.store import load, save
 from credalset.io.tables import table_writer
@@ -91,7 +92,8 @@ def make_page(
 ) -> Report:
     """Write the page of a review."""
     evidence = found.evidence
-    crowd = evidence.calibration.crowd
+    crowd = found.stored.rule.crowd
+    assert isinstance(crowd, DirichletCrowd)
     some = _evenly(np.flatnonzero(found.counts.any(axis=1)), MOST_CHECKED)
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
         assumption = crowd.check(evidence.prediction[some], found.counts[some], random_state=0)

@@ -205,8 +205,10 @@ class Drift:
         seen = often[:, often.any(axis=0)]
         entropies = [entropy_of_valid(each) / np.log(n_classes) for each in (earlier, new)]
         p_value = float(chi2_contingency(seen).pvalue) if seen.shape[1] > 1 else 1.0
+        shares = often / often.sum(axis=1, keepdims=True)
         return cls(
-            *(often / often.sum(axis=1, keepdims=True)),
+            shares[0],
+            shares[1],
             (float(entropies[0].mean()), float(entropies[1].mean())),
             p_value,
             float(ks_2samp(*entropies).pvalue),

@@ -511,7 +511,7 @@ def _ribbons(
         n_in_hand.append(len(order[0]) if order and items.hand is not None else 0)
         joined = np.concatenate([*order, np.empty(0, dtype=np.int64)])
         orders.append(joined[: max(NUMBERS)])
-    numbers = NUMBERS
+    numbers: tuple[int, ...] = NUMBERS
     if calibration.policy is None:
         numbers = tuple(number for number in NUMBERS if number in calibration.in_hand)
     if len(numbers) < 2:

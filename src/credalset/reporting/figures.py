@@ -114,24 +114,24 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 def curve(verdicts: Sequence[Verdict], alpha: float | None) -> str:
     """Observed coverage against the level, with the expected band and 1 − α."""
-    shown = [each for each in verdicts if each.alpha is not None]
-    ends = [float(each.observed) for each in shown]
-    ends += [end for each in shown for end in each.band or ()]
+    shown = [(float(each.alpha or 0.0), each) for each in verdicts]
+    ends = [float(each.observed) for _, each in shown]
+    ends += [end for _, each in shown for end in each.band or ()]
     low = max(0.0, float(np.floor(10 * min(0.5, *ends)) / 10))
     frame = Frame((0.0, 0.5), (low, 1.0))
     parts = [frame.axes("miscoverage rate α", "coverage", ticks(0, 0.5), ticks(low, 1.0))]
-    banded = [(each.alpha, each.band) for each in shown if each.band is not None]
+    banded = [(level, each.band) for level, each in shown if each.band is not None]
     if banded:
         upper = [frame.at(level, band[1]) for level, band in banded]
         lower = [frame.at(level, band[0]) for level, band in banded]
         parts.append(f'<path class="band" d="M{"L".join(upper + lower[::-1])}z"/>')
     parts.append(f'<path class="promised" d="M{frame.at(0, 1)}L{frame.at(0.5, 0.5)}"/>')
-    line = "L".join(frame.at(each.alpha, each.observed) for each in shown)
+    line = "L".join(frame.at(level, each.observed) for level, each in shown)
     parts.append(f'<path class="curve" d="M{line}"/>')
-    own = [each for each in shown if each.alpha == alpha]
-    for each in own:
-        place = f'cx="{frame.across(each.alpha):.1f}" cy="{frame.up(each.observed):.1f}"'
-        parts.append(f'<circle class="observed" {place} r="5" id="curve-dot"/>')
+    for level, each in shown:
+        if level == alpha:
+            place = f'cx="{frame.across(level):.1f}" cy="{frame.up(each.observed):.1f}"'
+            parts.append(f'<circle class="observed" {place} r="5"/>')
     label = "Observed coverage against the miscoverage rate α, beside 1 − α"
     return picture("".join(parts), 284, label)
 

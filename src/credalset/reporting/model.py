@@ -321,7 +321,7 @@ def by_feature(items: Items, outcome: Outcome, level: float = 0.95) -> list[Feat
         values = divide(column)
         order = items.orders.get(name)
         if order is not None:
-            values.sort(key=lambda part, order=order: _place(part[0], order))
+            values = [part for value in order for part in values if part[0] == value]
         kept = [(v, m) for v, m in values if (m & known).sum() >= FEWEST_IN_SLICE]
         if len(kept) > 1:
             parts.append((name, kept))
@@ -341,10 +341,6 @@ def by_feature(items: Items, outcome: Outcome, level: float = 0.95) -> list[Feat
             low.append(outcome.target is not None and high < outcome.target)
         found.append(Feature(name, [shorten(v, 60) for v, _ in kept], code, shares, low))
     return found
-
-
-def _place(value: str, order: Sequence[str]) -> int:
-    return order.index(value) if value in order else len(order)
 
 
 def slices_of(features: Sequence[Feature], outcome: Outcome) -> list[Slice]:

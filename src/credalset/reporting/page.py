@@ -22,7 +22,7 @@ from credalset.evaluation.verdict import percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
-from credalset.reporting.model import Feature, Outcome, PageModel
+from credalset.reporting.model import Feature, Outcome, PageModel, Standing
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("data.js", "state.js", "pictures.js", "panel.js", "table.js", "levels.js", "start.js")
@@ -53,7 +53,7 @@ def facts_of(page: PageModel) -> dict[str, Any]:
         "has_later": bool(items.votes.has_votes.any()),
         "has_means": items.mean_bounds is not None,
         "has_risk": items.queue.risk is not None,
-        "frontier": None if first.policy is None else figures.frontier(first.policy, first.even),
+        "frontier": _frontier(first),
         "strip": figures.range_strip(page.strip) if len(items) else "",
         "table": [_rows_of(page, step) for step in STEPS],
         "cards": _cards(page),
@@ -71,6 +71,13 @@ def facts_of(page: PageModel) -> dict[str, Any]:
         "with_volume": any(row["volume"] is not None for row in page.sizes),
         "with_empty": any(row["empty"] for row in page.sizes),
     }
+
+
+def _frontier(first: Standing) -> str | None:
+    """Draw what votes would lead to, if there are votes to buy."""
+    if first.policy is None or first.even is None or first.policy[-1, 0] < 1:
+        return None
+    return figures.frontier(first.policy, first.even)
 
 
 def _rows_of(page: PageModel, step: str) -> dict[str, Any]:

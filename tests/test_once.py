@@ -102,14 +102,14 @@ def test_report() -> None:
     pytest.importorskip("jinja2")
     made = cs.conformalize(P[CALIB], VOTES[CALIB], "tv")
     found = count(lambda: cs.report(made, P[TEST], VOTES[TEST], None, groups=GROUPS[TEST]))
-    n_levels = 10  # of the curve, among which are those of the page and of the table
+    n_levels = 50  # of the slider, among which are those of the page and of the table
     assert found == {
         "read predictions": 1,
         "read votes": 1,
         "read groups": 1,
         "scores": 1,
         "thresholds": n_levels,
-        "sets": n_levels + 3,  # and those of a constant prediction, for the rows of the table
+        "sets": 3 + 3,  # and those of a constant prediction, for the rows of the table
     }
 
 

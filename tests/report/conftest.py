@@ -56,7 +56,9 @@ class Visit:
     """A page that is open in a browser, with everything it complained about or asked for."""
 
     def __init__(self, browser: Any, path: Path, **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options)
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | options
+        )
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []

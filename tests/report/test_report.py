@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset.acting.steps import STEPS
-from credalset.reporting import compose
+from credalset.crowd.accept import contradiction
+from credalset.crowd.posterior import Posterior
+from credalset.evaluation.verdict import percent
+from credalset.reporting import Report, compose
 from credalset.reporting import items as items_module
 from credalset.reporting import page as page_module
 from tests.report.pages import HOSTILE, NASTY, Reader, data_of, example_report, make, page
@@ -32,8 +36,8 @@ def test_the_verdict_is_the_library_s() -> None:
     seen = cs.metrics.coverage(sets, counts[300:])
     assert report.verdict.observed == seen
     text = Reader(report.html).text()
-    assert report.verdict.headline in text
-    assert report.verdict.detail in text
+    assert f"Sets valid: {percent(seen)} of 200 items covered" in text
+    assert report.verdict.detail.split(" On average")[0] in text
     assert "exchangeable" in text
     assert "as it would be recorded" in text
     assert 'class="verdict good"' in report.html
@@ -58,29 +62,26 @@ def test_items_hold_what_the_sets_say(score: str, n_classes: int) -> None:
         np.testing.assert_allclose(found[filled], matrix[rows][filled], atol=5.1e-4)
         if name != "center":
             assert (found[~filled] < 0).all()
-    np.testing.assert_allclose(
-        np.array(data["aleatoric"])[filled] / data["fine"],
-        queue.aleatoric[rows][filled],
-        atol=5.1e-5,
-    )
-    np.testing.assert_allclose(
-        np.array(data["epistemic"])[filled] / data["fine"],
-        queue.epistemic[rows][filled],
-        atol=5.1e-5,
-    )
+    ends = np.array(data["entropy"])[:, filled] / data["coarse"]
+    bounds = np.array(list(queue.entropies))[:, rows][:, filled]
+    np.testing.assert_allclose(ends, bounds, atol=5.1e-4)
     width = 0.5 * (upper - lower).sum(axis=1)
     np.testing.assert_allclose(
         np.array(data["width"])[filled] / data["coarse"], width[rows][filled], atol=5.1e-4
     )
     np.testing.assert_array_equal(
-        np.array(data["votes"]).reshape(-1, n_classes), counts[300:][rows]
+        np.array(data["later"]["cells"]).reshape(-1, n_classes), counts[300:][rows]
     )
-    assert [STEPS[code] for code in data["step"]] == queue.step[rows].tolist()
-    reasons = [" ".join(data["reasons"][code] for code in codes) for codes in data["reason"]]
+    (now,) = data["errors"]
+    assert [STEPS[code] for code in now["step"]] == queue.step[rows].tolist()
+    reasons = [" ".join(data["reasons"][code] for code in codes) for codes in now["reason"]]
     assert reasons == queue.why[rows].tolist()
-    assert ["".join(map(str, row.astype(int))) for row in queue.possible[rows]] == data["possible"]
+    assert data["open"] == [np.flatnonzero(row).tolist() for row in queue.possible[rows]]
     covered = sets.contains(counts[300:] / counts[300:].sum(axis=1, keepdims=True))
-    np.testing.assert_array_equal(data["covered"], covered[rows])
+    np.testing.assert_array_equal(data["hit"], covered[rows])
+    assert data["label"] == queue.label[rows].tolist()
+    by_bound = lower[np.arange(len(sets)), queue.label][rows][data["strip"]]
+    assert (np.diff(np.nan_to_num(by_bound, nan=-1.0)) >= -1e-3).all()
 
 
 def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
@@ -95,15 +96,6 @@ def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
         assert share == pytest.approx(float(sets[int(row)].volume()[0]), rel=0.04)
 
 
-def test_the_corners_of_the_triangle_have_their_names() -> None:
-    html = page(classes=["left", "right", "top"]).html
-    for name, x, y in (("left", 4.0, 302.0), ("right", 356.0, 302.0), ("top", 180.0, 16.2)):
-        assert (
-            f'<text x="{x}" y="{y}" class="axis" text-anchor='
-            in html.split(f">{name}</text>")[0][-80:]
-        )
-
-
 def test_slices_and_sizes_are_on_the_page() -> None:
     groups = ["north", "south"] * 100
     report = page(groups=groups, slices=pd.DataFrame({"length": np.arange(200.0)}), alpha=0.3)
@@ -111,7 +103,7 @@ def test_slices_and_sizes_are_on_the_page() -> None:
     assert {s.feature for s in report.slices} == {
         "group",
         "predicted class",
-        "predicted entropy",
+        "difficulty (predicted entropy)",
         "width of the set",
         "length",
     }
@@ -131,7 +123,7 @@ def test_small_slices_are_not_shown() -> None:
 
 
 def test_names_of_statistical_methods_are_only_in_tooltips() -> None:
-    reader = Reader(page(groups=["a", "b"] * 100).html)
+    reader = Reader(page(groups=["a", "b"] * 100).html + turned().html)
     titles = " ".join(each.get("title") or "" for each in reader.all("span"))
     for name in ("e-admissible", "Clopper", "beta-binomial", "Bonferroni"):
         assert name not in reader.text()
@@ -147,13 +139,18 @@ def test_several_scores_are_compared() -> None:
     assert f"{rows[0]['width']:.2f}" in Reader(report.html).text()
 
 
-def test_a_slice_that_falls_short_is_flagged() -> None:
+def turned() -> Report:
+    """A page on which people of one kind say the opposite."""
     g, counts = make(3, 600)
     bad = np.arange(600) % 4 == 0
     counts[300:][bad] = counts[300:][bad][:, ::-1]
     calibration = cs.conformalize(g[:300], counts[:300], "tv")
     kinds = np.where(bad, "turned", "fine").tolist()
-    report = cs.report(calibration, g[300:], counts[300:], None, groups=kinds)
+    return cs.report(calibration, g[300:], counts[300:], None, groups=kinds)
+
+
+def test_a_slice_that_falls_short_is_flagged() -> None:
+    report = turned()
     assert report.verdict.status == "undercovers"
     assert 'class="verdict bad"' in report.html
     text = Reader(report.html).text()
@@ -161,7 +158,188 @@ def test_a_slice_that_falls_short_is_flagged() -> None:
     assert "fine below" not in text
     assert report.worst is not None
     assert ("group", "turned") in report.worst.conditions
-    assert "That is below the guarantee" in text
+    assert "are covered (" in text
+    assert "): below the guarantee" in text
+
+
+@pytest.mark.parametrize("kind", ["plain", "groups", "crowd", "folds", "weights"])
+def test_the_slider_has_the_coverage_of_evaluate_at_every_level(kind: str) -> None:
+    """And an item is covered at a level as long as the page says so."""
+    g, counts = make(3, 200)
+    keys = np.where(np.arange(500) % 3 == 0, "p", "q").tolist()
+    new: Any = g[300:]
+    options: dict[str, Any] = {}
+    if kind == "crowd":
+        crowd = cs.DirichletCrowd(n_components=1, n_consensus=1, max_iter=20)
+        calibration: Any = crowd.fit(g[:100], counts[:100]).conformalize(
+            g[100:300], counts[100:300], in_hand=(0, 3)
+        )
+        rng = np.random.default_rng(0)
+        hand = np.array([rng.multivariate_hypergeometric(row, 3) for row in counts[300:]])
+        options = {"votes_in_hand": hand}
+    elif kind == "groups":
+        calibration = cs.conformalize(g[:300], counts[:300], "kl", groups=keys[:300])
+        options = {"groups": keys[300:]}
+    elif kind == "folds":
+        calibration = cs.cross_conformalize(g[:300], counts[:300], np.arange(300) % 3, score="tv")
+        new = np.stack([g[300:]] * 3)
+    elif kind == "weights":
+        calibration = cs.conformalize(g[:300], counts[:300], "tv", weights=np.ones(300))
+        options = {"weights": np.ones(200)}
+    else:
+        calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    votes = counts[300:] - options.get("votes_in_hand", 0)
+    report = cs.report(calibration, new, votes, None, **options)
+    levels = data_of(report.html)["levels"]
+    alphas = [0.02, 0.1, 0.25, 0.5]
+    rows = cs.evaluate(calibration, new, votes, alphas, **options)
+    for alpha, row, verdict in zip(alphas, rows, rows.verdicts, strict=True):
+        place = levels["alpha"].index(alpha)
+        assert levels["hits"][place] == round(float(row["coverage"]) * len(votes))
+        assert levels["observed"][place] == percent(float(row["coverage"]))
+        by_item = np.array(levels["missed"]) > place
+        assert by_item.sum() == levels["hits"][place]
+        tones = {"valid": "good", "undercovers": "bad", "overcovers": "warn"}
+        assert levels["statement"][place][0] == tones.get(verdict.status, "untested")
+
+
+def test_slices_at_every_level_are_those_of_the_library() -> None:
+    g, counts = make(3, 200)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    keys = np.array(["north", "south"] * 100)
+    report = cs.report(calibration, g[300:], counts[300:], None, groups=keys.tolist())
+    data = data_of(report.html)
+    covered = calibration.predict_set(g[300:], 0.3).contains(counts[300:])
+    parts = cs.evaluation.slice_coverage(covered, {"group": keys})
+    place = data["levels"]["alpha"].index(0.3)
+    assert data["features"][0]["values"] == [part.value for part in parts]
+    for part, (hits, n, low, high) in zip(parts, data["levels"]["slices"], strict=False):
+        assert (hits[place], n) == (round(part.coverage * part.coverage.n), part.coverage.n)
+        assert low[place] / 1e3 == pytest.approx(part.coverage.low, abs=6e-4)
+        assert high[place] / 1e3 == pytest.approx(part.coverage.high, abs=6e-4)
+
+
+def test_what_differs_most_comes_first() -> None:
+    """Items whose votes are turned round have the smallest p-values, and are named with shares."""
+    g, counts = make(3, 200)
+    turned = [20, 120]
+    g[300:][turned] = [0.98, 0.01, 0.01]
+    counts[300:][turned] = [0, 2, 28]
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["cat", "dog", "truck"])
+    report = cs.report(calibration, g[300:], counts[300:], None)
+    data = data_of(report.html)
+    first = [int(report.shown[place]) for place in data["wrong"][:2]]
+    assert set(first) == set(turned)
+    p_values = calibration.p_values(g[300:], counts[300:])[report.shown]
+    np.testing.assert_allclose(np.array(data["p"]) / data["fine"], p_values, atol=1e-5)
+    assert "model cat 0.98 people truck 28 of 30 , dog 2 of 30" in Reader(report.html).text()
+
+
+def test_slices_keep_their_order_and_tell_narrow_bins_apart() -> None:
+    g, counts = make(5, 400)
+    levels = ["very poor", "poor", "fair", "good", "very good"]
+    votes = cs.Annotations.from_counts(counts[300:], classes=levels, scale=levels)
+    calibration = cs.conformalize(g[:300], counts[:300], "ws", classes=levels)
+    length = 3.08 + np.arange(400) * 1e-5
+    report = cs.report(calibration, g[300:], votes, None, slices={"length": length})
+    data = data_of(report.html)
+    values = {feature["name"]: feature["values"] for feature in data["features"]}
+    assert values["predicted class"] == levels
+    assert values["difficulty (predicted entropy)"][0] == "easiest quarter"
+    assert len(set(values["length"])) == 4
+    sets = calibration.predict_set(g[300:], 0.1)
+    at = np.arange(5.0)
+    np.testing.assert_allclose(
+        data["mean"]["lower"], sets.lower_expectation(at)[report.shown], atol=6e-4
+    )
+    np.testing.assert_allclose(
+        data["mean"]["upper"], sets.upper_expectation(at)[report.shown], atol=6e-4
+    )
+
+
+def test_ribbons_are_the_sets_at_these_numbers_of_votes() -> None:
+    made = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
+    p = 0.8 * made.distributions + 0.2 / 3
+    crowd = cs.DirichletCrowd(n_components=1, n_consensus=1).fit(p[:200], made.counts[:200])
+    calibration = crowd.conformalize(p[200:500], made.counts[200:500], in_hand=(0, 1, 3, 10))
+    rng = np.random.default_rng(0)
+    few = np.array([rng.multivariate_hypergeometric(row, 3) for row in made.counts[500:]])
+    rest = made.counts[500:] - few
+    report = cs.report(calibration, p[500:], rest, None, votes_in_hand=few)
+    data = data_of(report.html)
+    for place, ribbon in list(data["ribbons"].items())[:20]:
+        row = report.shown[int(place)]
+        assert ribbon["numbers"] == [0, 1, 3, 10]
+        assert ribbon["in_hand"] == 3
+        assert np.bincount(ribbon["votes"][:3], minlength=3).tolist() == few[row].tolist()
+        for number, votes in enumerate(ribbon["numbers"]):
+            hand = np.bincount(ribbon["votes"][:votes], minlength=3)
+            one = calibration.predict_set(p[500 + row][None], 0.1, votes=hand[None])
+            lower, upper = (end[0, ribbon["shown"]] for end in one.envelope())
+            n_shown = len(ribbon["shown"])
+            cells = slice(number * n_shown, (number + 1) * n_shown)
+            np.testing.assert_allclose(np.array(ribbon["lower"][cells]) / 1e3, lower, atol=6e-4)
+            np.testing.assert_allclose(np.array(ribbon["upper"][cells]) / 1e3, upper, atol=6e-4)
+
+
+# --- the page of a review ---
+
+
+TABLE = cs.datasets.make_synthetic(700, n_classes=3, n_votes=4, random_state=0)
+
+
+@cache
+def reviewed() -> tuple[Any, Report]:
+    """A review for two errors, and its page."""
+    found = cs.review(TABLE.distributions, TABLE.counts, error=(0.2, 0.3))
+    return found, found.report(None, texts=[f"text {i}" for i in range(700)])
+
+
+def test_the_page_of_a_review_has_its_queue_for_each_error() -> None:
+    """The steps are those of the review, for exactly the errors that the rule was tested for."""
+    found, report = reviewed()
+    turned_round = cs.review(TABLE.distributions, TABLE.counts, error=(0.3, 0.2))
+    each = data_of(report.html)["errors"]
+    assert [part["error"] for part in each] == [0.2, 0.3]
+    for part, queue in zip(each, (found.queue, turned_round.queue), strict=True):
+        assert [STEPS[code] for code in part["step"]] == queue.step[report.shown].tolist()
+        assert [tile[0] for tile in part["tiles"]] == list(queue.counts().values())
+        assert f"{queue.counts()['accept']:,} of 700" in part["headline"]
+    assert each[0]["step"] != each[1]["step"]
+    text = Reader(report.html).text()
+    assert found.queue.why[report.shown[0]] in text
+    assert "credalset plan review -o tasks.csv" in text
+
+
+def test_the_page_of_a_review_shows_what_the_held_back_votes_say() -> None:
+    found, report = reviewed()
+    data = data_of(report.html)
+    held_back = found.record.last.held_back
+    accepted = found.queue.step == "accept"
+    expected = np.where(accepted, held_back == found.queue.label, 2)
+    np.testing.assert_array_equal(data["hit"], expected[report.shown])
+    assert data["levels"] is None
+    p_values = found.evidence.p_values[report.shown]
+    np.testing.assert_allclose(
+        np.array(data["p"])[data["wrong"]] / 1e5, p_values[data["wrong"]], atol=1e-5
+    )
+    assert (np.diff(p_values[data["wrong"]]) >= 0).all()
+    statuses = {check[0] for check in found.evidence.checks}
+    assert statuses == {"tested", "assumed", "not claimed"}
+
+
+def test_p_values_of_votes_against_the_model_are_valid() -> None:
+    """If votes follow the law, at most a share p of the items has a p-value of at most p."""
+    rng = np.random.default_rng(0)
+    made = cs.datasets.make_synthetic(4000, n_classes=3, n_votes=6, random_state=1)
+    p = made.distributions
+    law = cs.DirichletCrowd(n_components=1, n_consensus=1).fit(p[:1000], made.counts[:1000]).law_
+    drawn = Posterior.given(law, p, np.zeros_like(p)).sample(1, rng)[:, 0]
+    votes = rng.multinomial(6, drawn).astype(float)
+    found = contradiction(law, p, votes, p.argmax(axis=1))
+    for level in (0.01, 0.05, 0.2):
+        assert (found <= level).mean() <= level + 3 * np.sqrt(level / 4000)
+    assert (found <= 0.2).mean() > 0.02
 
 
 # --- inputs ---
@@ -183,16 +361,18 @@ def test_votes_are_matched_by_name_and_classes_put_in_order() -> None:
         groups=channel,
     )
     assert framed.verdict.observed == plain.verdict.observed
-    assert data_of(framed.html)["counted"] is False
+    assert data_of(framed.html)["later"]["counted"] is False
     assert "<caption>By channel</caption>" in framed.html
-    assert [data_of(framed.html)["group"][0]] == [int(framed.shown[0] % 2 == 0)]
+    feature = data_of(framed.html)["features"][0]
+    channels = [feature["values"][code] for code in feature["code"]]
+    assert channels == [["web", "mail"][row % 2] for row in framed.shown]
     with pytest.raises(ValueError, match="votes"):
         cs.report(calibration, frame, shares.set_axis([f"x{i}" for i in range(50)]), None)
     votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "c"], items=names)
     turned = votes[::-1].reorder(["c", "a", "b"])
     report = cs.report(calibration, g[300:], turned, None, items=names)
     assert report.verdict.observed == plain.verdict.observed
-    np.testing.assert_array_equal(data_of(report.html)["votes"], data_of(plain.html)["votes"])
+    assert data_of(report.html)["later"] == data_of(plain.html)["later"]
 
 
 def test_items_without_votes_and_votes_without_items() -> None:
@@ -204,7 +384,7 @@ def test_items_without_votes_and_votes_without_items() -> None:
     text = Reader(report.html).text()
     assert "10 of 45 items have no votes" in text
     assert "5 items with votes are not among the predictions" in text
-    codes = dict(zip(report.shown.tolist(), data_of(report.html)["covered"], strict=True))
+    codes = dict(zip(report.shown.tolist(), data_of(report.html)["hit"], strict=True))
     assert [row for row, code in sorted(codes.items()) if code == 2] == list(range(10))
 
 
@@ -287,7 +467,8 @@ def test_hardly_anything(n: int, n_classes: int, with_votes: bool) -> None:
         assert "There are no items to report on" in text
     elif not with_votes:
         assert report.verdict.status == "not tested"
-        assert "There are no votes to compare the sets with" in text
+        assert "Sets not tested" in text
+        assert 'id="wrong"' not in report.html
 
 
 def test_empty_and_infinite_sets_are_told() -> None:
@@ -485,7 +666,7 @@ def test_no_drawing_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.split(".")[0] == "matplotlib" or name.startswith("credalset.plotting"):
             monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(vars(cs), "plotting", raising=False)
-    assert 'class="set"' in page(3, 20).html
+    assert all(data_of(page(3, 20).html)["outlines"])
 
 
 def test_the_example_is_worth_looking_at() -> None:
@@ -530,7 +711,7 @@ def test_items_of_the_calibration_test_nothing_and_are_not_green() -> None:
         report = cs.report(calibration, prediction[250:], votes[250:], None)
     assert report.verdict.status == "not tested"
     assert (
-        "Not tested: these items were used for calibration (50 of 250)"
+        "Sets not tested: these items were used for calibration (50 of 250)"
         in Reader(report.html).text()
     )
     assert 'class="verdict untested"' in report.html
@@ -545,7 +726,7 @@ def test_sets_that_leave_everything_open_are_headed_so_and_lead_to_the_guide() -
     report = cs.report(cs.conformalize(g[:300], counts[:300], "kl"), g[300:], counts[300:], None)
     assert report.verdict.informative is False
     text = Reader(report.html).text()
-    assert "leave nearly every label open" in text
+    assert "Sets help little: a set leaves" in text
     assert "too-large.md" in text
     assert 'href="#too-large"' in report.html
     assert 'class="verdict warn"' in report.html
@@ -562,26 +743,31 @@ def test_votes_in_hand_are_shown_and_test_nothing() -> None:
     assert (alone.verdict.status, alone.verdict.observed.n) == ("not tested", 0)
     data = data_of(alone.html)
     expected = np.where(few.sum(axis=1, keepdims=True) > 0, few, -1)
-    np.testing.assert_array_equal(np.array(data["votes"]).reshape(-1, 3), expected[alone.shown])
-    assert "share of votes in hand" in Reader(alone.html).text()
+    np.testing.assert_array_equal(
+        np.array(data["hand"]["cells"]).reshape(-1, 3), expected[alone.shown]
+    )
+    assert data["later"] is None
+    assert "votes in hand" in Reader(alone.html).text()
     both = cs.report(sets, votes=counts[300:], path=None, votes_in_hand=few)
     assert both.verdict.observed == cs.metrics.coverage(sets, counts[300:])
-    assert data_of(both.html)["votes"] == data["votes"]
+    assert data_of(both.html)["hand"] == data["hand"]
+    np.testing.assert_array_equal(
+        np.array(data_of(both.html)["later"]["cells"]).reshape(-1, 3), counts[300:][both.shown]
+    )
     counts[300:325] *= 2
     unequal = Reader(cs.report(sets, votes=counts[300:], path=None, votes_in_hand=few).html).text()
-    assert "width votes in hand covered" in unequal
     assert "By number of later votes" in unequal
 
 
 def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
-    data = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
-    p, rng = 0.8 * data.distributions + 0.2 / 3, np.random.default_rng(0)
-    crowd = cs.DirichletCrowd(n_components=1).fit(p[:200], data.counts[:200])
+    made = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
+    p, rng = 0.8 * made.distributions + 0.2 / 3, np.random.default_rng(0)
+    crowd = cs.DirichletCrowd(n_components=1).fit(p[:200], made.counts[:200])
     calibration = crowd.conformalize(
-        p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0
+        p[200:500], made.counts[200:500], in_hand=(0, 3), random_state=0
     )
-    few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
-    rest = data.counts[500:] - few
+    few = np.array([rng.multivariate_hypergeometric(row, 3) for row in made.counts[500:]])
+    rest = made.counts[500:] - few
     report = cs.report(calibration, p[500:], rest, None, votes_in_hand=few)
     short = cs.report(calibration, p[500:], few, None)
     assert short.verdict.status == "not tested"
@@ -592,9 +778,8 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
         report.verdict
         == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]
     )
-    np.testing.assert_array_equal(
-        np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown]
-    )
+    data = data_of(report.html)
+    np.testing.assert_array_equal(np.array(data["hand"]["cells"]).reshape(-1, 3), few[report.shown])
     assert "votes of a new item that are not in hand" in Reader(report.html).text()
 
 

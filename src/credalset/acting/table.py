@@ -154,7 +154,7 @@ def read_judges(
     if clusters is not None:
         units, _ = read_codes(batch, clusters, "clusters")
     source = PooledJudges(judged, units, judged.counts, seed)
-    return _table_of(source, batch, groups, clusters, judged.scale), batch
+    return _table_of(source, batch, groups, clusters, judged.labels.scale), batch
 
 
 def _table_of(

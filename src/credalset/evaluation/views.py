@@ -57,22 +57,25 @@ class RangeStrip:
         labels: Labels | None = None,
         label: IntArray | None = None,
         predicted: FloatArray | None = None,
+        covered: BoolArray | None = None,
     ) -> RangeStrip:
         """Collect the ranges of N sets.
 
         A label is by default the likeliest of the prediction, and predictions (N, K) are by default
-        what the sets are centred at.
+        what the sets are centred at. Whether votes are covered is found out unless it is known.
         """
         center = sets.center if predicted is None else predicted
         rows = np.arange(len(sets))
         chosen = center.argmax(axis=1) if label is None else label
         lower, upper = (end[rows, chosen] for end in sets.envelope())
         share = np.full(len(sets), np.nan)
-        covered = np.ones(len(sets), dtype=bool)
         if labels is not None:
             voted = labels.has_votes
             share[voted] = labels.distributions[voted, chosen[voted]]
-            covered[voted] = sets[voted].contains(labels.distributions[voted])
+        if covered is None:
+            covered = np.ones(len(sets), dtype=bool)
+            if labels is not None:
+                covered[voted] = sets[voted].contains(labels.distributions[voted])
         # Lower bounds that nobody could tell apart are ties, which predictions break.
         bound = np.round(np.nan_to_num(lower, nan=-1.0), 3)
         order = np.lexsort((center[rows, chosen], bound))

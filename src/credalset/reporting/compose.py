@@ -336,17 +336,16 @@ def _model_of(
     tested = found.test(source, items.votes)
     alpha = found.alpha
     own = tested.compare(found.sets, alpha)
-    assessed = {alpha: assess(own, tested)}
-    for level in found.levels(LEVELS):
-        if level != alpha:
-            assessed[level] = assess(tested.predict(level), tested)
+    at: dict[float | None, AtLevel] = {alpha: own}
+    at |= {level: tested.predict(level) for level in found.levels(LEVELS) if level != alpha}
+    assessed = {level: assess(at[level], tested) for level in sorted(at, key=lambda a: a or 0.0)}
     verdict = assessed[alpha][1]
-    sizes = [assessed[level][0] for level in sorted(assessed, key=lambda level: level or 0.0)]
+    sizes = [row for row, _ in assessed.values()]
     hit = np.full(len(items), 2)
     hit[tested.rows] = own.covered
     target = None if alpha is None else 1.0 - alpha
     outcome = Outcome("covered", "covered", "not covered", hit, target)
-    levels = _levels(found, tested, own)
+    levels = _levels(found, tested, at)
     features = model.by_feature(items, outcome) if len(tested.rows) else []
     worst = None
     if len(tested.rows) >= FEWEST_FOR_SEARCH:
@@ -440,11 +439,12 @@ def _strip(items: Items, outcome: Outcome, labels: Labels | None) -> RangeStrip:
     label = items.queue.label
     if items.queue.possible.shape[1] != items.sets.n_classes:
         label = items.sets.center.argmax(axis=1)  # the choices are actions
-    strip = RangeStrip.of(items.sets, labels, label, items.predicted)
-    return replace(strip, covered=outcome.hit != 0)
+    return RangeStrip.of(items.sets, labels, label, items.predicted, outcome.hit != 0)
 
 
-def _levels(found: PageSource, tested: TestedItems, own: AtLevel) -> Levels | None:
+def _levels(
+    found: PageSource, tested: TestedItems, at: Mapping[float | None, AtLevel]
+) -> Levels | None:
     """Return coverage at each level of the slider, for which thresholds are enough."""
     if found.inputs is None or len(tested.rows) < FEWEST_FOR_LEVELS:
         return None
@@ -452,8 +452,9 @@ def _levels(found: PageSource, tested: TestedItems, own: AtLevel) -> Levels | No
     verdicts = []
     covered = []
     for level in found.levels(SLIDER):
-        hits = own.covered
-        if level != found.alpha:
+        if level in at:
+            hits = at[level].covered
+        else:
             thresholds = found.calibration._thresholds(found.inputs, as_level(level))
             hits = tested.scores <= thresholds[tested.rows]
         covered.append(hits)

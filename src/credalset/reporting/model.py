@@ -496,7 +496,7 @@ def tone_of(standing: Standing, statements: Sequence[Statement]) -> str:
         return "good" if standing.n_certified else "warn"
     if not standing.queue.counts()["accept"]:
         return "warn"
-    return "warn" if "warn" in tones else "good" if "good" in tones else "untested"
+    return "warn" if "warn" in tones else "untested" if "untested" in tones else "good"
 
 
 def agreement_of(items: Items) -> Any:

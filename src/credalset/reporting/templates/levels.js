@@ -28,7 +28,7 @@ function showError() {
 
 function showLevel() {
   const levels = data.levels;
-  if (levels === null) return;
+  if (levels === null || state.level === shownLevel) return;
   const alpha = levels.alpha[state.level];
   byId("level").value = state.level;
   byId("level").setAttribute("aria-valuetext", `alpha ${alpha}, ${levels.observed[state.level]} covered`);
@@ -37,7 +37,7 @@ function showLevel() {
   byId("level-words").textContent =
     `At α = ${alpha}, ${levels.observed[state.level]} of ${levels.n.toLocaleString("en")} items are covered ` +
     `(${(levels.n - levels.hits[state.level]).toLocaleString("en")} are not).${own}`;
-  if (state.level !== start.level || shownLevel !== start.level) setStatement("set-statement", levels.statement[state.level]);
+  setStatement("set-statement", levels.statement[state.level]);
   shownLevel = state.level;
   if (byId("target")) byId("target").textContent = `${Number((100 * (1 - alpha)).toFixed(1))}%`;
   for (const row of document.querySelectorAll("tr[data-slice]")) {
@@ -51,7 +51,7 @@ function showLevel() {
     if (flag) flag.hidden = alpha !== data.alpha;
   }
 }
-let shownLevel = start.level;
+let shownLevel = start.level; // the page was written for it
 
 function showChips() {
   const chips = [];

@@ -5,30 +5,47 @@ const box = byId("strip-box");
 let drawn = []; // the items of the strip, from left to right
 
 function drawStrip(items) {
+  // Of many items, those of one column of pixels are drawn together: the mean of their bounds, and
+  // the range of what the model predicts.
   drawn = items;
-  const n = Math.max(items.length, 1);
-  const x = (i) => (strip.left + (strip.wide * i) / n).toFixed(1);
-  const y = (value) => (strip.top + strip.high * (1 - Math.max(value, 0))).toFixed(1);
+  const n = items.length;
+  const columns = Math.min(n, strip.wide);
+  const tenth = (value) => Math.round(10 * value) / 10;
+  const x = (column) => tenth(strip.left + (strip.wide * column) / Math.max(columns, 1));
+  const y = (value) => tenth(strip.top + strip.high * (1 - value / data.coarse));
   const band = [],
     back = [],
     line = [],
-    seen = [],
-    missed = [];
-  items.forEach((item, i) => {
-    const k = data.label[item];
-    band.push(`V${y(share("upper", item, k))}H${x(i + 1)}`);
-    back.push(`V${y(share("lower", item, k))}H${x(i)}`);
-    line.push(`V${y(share(model, item, k))}H${x(i + 1)}`);
-    const which = hasVotes("later", item) ? "later" : "hand";
-    const votes = voteShare(which, item, k);
-    if (!Number.isNaN(votes)) (hitOf(item) === 0 ? missed : seen).push(`M${x(i + 0.5)} ${y(votes)}h0`);
-  });
-  const begin = items.length ? `M${x(0)} ${y(share("lower", items[0], data.label[items[0]]))}` : "";
+    dots = [new Set(), new Set()];
+  for (let column = 0, i = 0; column < columns; column++) {
+    const end = Math.floor(((column + 1) * n) / columns);
+    let low = 0,
+      high = 0,
+      least = data.coarse,
+      most = 0;
+    const first = i;
+    const middle = x(column + 0.5);
+    for (; i < end; i++) {
+      const item = items[i];
+      const cell = item * size + data.label[item];
+      low += Math.max(data.lower[cell], 0);
+      high += Math.max(data.upper[cell], 0);
+      least = Math.min(least, data[model][cell]);
+      most = Math.max(most, data[model][cell]);
+      const votes = voteShare(hasVotes("later", item) ? "later" : "hand", item, data.label[item]);
+      if (votes >= 0) dots[hitOf(item) === 0 ? 1 : 0].add(`M${middle} ${y(votes * data.coarse)}h0`);
+    }
+    const right = x(column + 1);
+    band.push(`V${y(high / (end - first))}H${right}`);
+    back.push(`V${y(low / (end - first))}H${x(column)}`);
+    line.push(least === most ? `V${y(most)}H${right}` : `V${y(least)}V${y(most)}H${right}`);
+  }
+  const begin = `M${strip.left} ${strip.top + strip.high}`;
   const set = (id, d) => byId(id).setAttribute("d", d);
-  set("strip-band", items.length ? begin + band.join("") + back.reverse().join("") + "z" : "");
-  set("strip-predicted", begin + line.join(""));
-  set("strip-seen", seen.join(""));
-  set("strip-missed", missed.join(""));
+  set("strip-band", n ? begin + band.join("") + back.reverse().join("") + "z" : "");
+  set("strip-predicted", n ? `M${strip.left} ${line[0].slice(1).split(/[VH]/)[0]}` + line.join("") : "");
+  set("strip-seen", [...dots[0]].join(""));
+  set("strip-missed", [...dots[1]].join(""));
   markOnStrip();
 }
 

@@ -1,4 +1,4 @@
-"""Photograph the example page for the documentation.
+"""Photograph two pages for the documentation: the review of the demo, and the example of a panel.
 
 ``python docs/screenshots.py`` writes ``docs/img/report*.png``.
 
@@ -13,6 +13,11 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import credalset as cs
 
 sys.path.insert(0, str(Path(__file__).parent / "hooks"))
 
@@ -20,18 +25,30 @@ from example_report import example_report
 
 IMAGES = Path(__file__).parent / "img"
 CHROMIUM = os.environ.get("CREDALSET_CHROMIUM") or shutil.which("chromium")
-DESKTOP = {"viewport": {"width": 1200, "height": 790}}
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 780}, "reduced_motion": "reduce"}
 SCHEMES = {"light": "", "dark": "-dark"}  # by palette: what the names of the pictures end with
-WITH_BUTTON = {"width": 1200, "height": 830}  # of the map
-PHONE = {"viewport": {"width": 390, "height": 1200}, "device_scale_factor": 1.5}
+IN_HAND = 3  # votes on each message, as in the demo
+ERRORS = (0.15, 0.1)
+
+
+def review_page(path: Path) -> None:
+    """Write the page of the demo's review: a thousand messages with three votes each."""
+    data = cs.datasets.make_messages(1000, n_votes=30, random_state=0)
+    labels = data.labels[:, :IN_HAND]
+    counts = np.stack([(labels == name).sum(axis=1) for name in data.classes], axis=1)
+    votes = cs.Annotations.from_counts(counts, classes=data.classes, items=data.items)
+    found = cs.review(None, votes, texts=data.texts, error=ERRORS)
+    found.report(path, texts=data.texts, title="Praise, question or complaint?")
 
 
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = Path(folder) / "report.html"
-        example_report(path)
+        path = Path(folder) / "review.html"
+        review_page(path)
+        panel = Path(folder) / "panel.html"
+        example_report(panel)
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
@@ -39,21 +56,13 @@ def main() -> None:
             page = browser.new_page(**DESKTOP, color_scheme=scheme)
             page.goto(path.as_uri())
             page.screenshot(path=IMAGES / f"report{ending}.png")
-            page.set_viewport_size(WITH_BUTTON)
-            for name, value in (("aleatoric", "0.5"), ("epistemic", "0.5")):
-                page.fill(f"#{name}-to", value)
-            page.fill("#aleatoric-from", "0.3")
-            page.locator("#map").evaluate("section => window.scrollTo(0, section.offsetTop - 50)")
-            page.mouse.move(5, 5)
-            page.wait_for_timeout(800)  # the page scrolls smoothly
-            page.screenshot(path=IMAGES / f"report-map{ending}.png")
-            phone = browser.new_page(**PHONE, color_scheme=scheme)
-            phone.goto(path.as_uri())
-            phone.locator("#table tbody tr").nth(2).click()
-            phone.locator("main").evaluate(
-                "main => main.style.visibility = 'hidden'"
-            )  # shines through at the rim
-            phone.locator("dialog").screenshot(path=IMAGES / f"report-item{ending}.png")
+            page.locator(".tile.divided a").click()
+            page.locator("#table tbody button").nth(1).click()
+            page.locator("#items").evaluate("section => window.scrollTo(0, section.offsetTop - 50)")
+            page.screenshot(path=IMAGES / f"report-items{ending}.png")
+            page.goto(panel.as_uri())
+            page.locator("#wrong").evaluate("section => window.scrollTo(0, section.offsetTop - 50)")
+            page.screenshot(path=IMAGES / f"report-wrong{ending}.png")
         browser.close()
 
 

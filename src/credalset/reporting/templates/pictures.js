@@ -1,6 +1,6 @@
 // Pictures that follow the reader; the same drawing as figures.py.
 const label = (x, y, text, kind, anchor) => draw("text", { x, y, class: kind, "text-anchor": anchor }, text);
-const strip = { left: 38, top: 8, wide: 1034, high: 190 };
+const strip = { left: 38, top: 8, wide: 1034, high: 190 }; // as wide as the page, from the first drawing
 const box = byId("strip-box");
 let drawn = []; // the items of the strip, from left to right
 
@@ -8,6 +8,9 @@ function drawStrip(items) {
   // Of many items, those of one column of pixels are drawn together: the mean of their bounds, and
   // the range of what the model predicts.
   drawn = items;
+  const full = Math.max(box.clientWidth, 200);
+  byId("strip").setAttribute("viewBox", `0 0 ${full} 206`);
+  strip.wide = full - strip.left - 6;
   const n = items.length;
   const columns = Math.min(n, strip.wide);
   const tenth = (value) => Math.round(10 * value) / 10;
@@ -59,8 +62,7 @@ function markOnStrip() {
 
 function itemOnStrip(event) {
   const area = byId("strip").getBoundingClientRect();
-  const x = ((event.clientX - area.left) * 1080) / area.width;
-  const place = Math.floor(((x - strip.left) / strip.wide) * drawn.length);
+  const place = Math.floor(((event.clientX - area.left - strip.left) / strip.wide) * drawn.length);
   return drawn[Math.min(Math.max(place, 0), drawn.length - 1)];
 }
 

@@ -79,5 +79,6 @@ if (count > 0) {
   window.addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;
   });
+  window.addEventListener("resize", () => drawStrip(drawn));
   follow();
 }

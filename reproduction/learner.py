@@ -183,12 +183,13 @@ def _measure_images(trial: Trial, splits: list[Task], epochs: int) -> list[str]:
             warnings.simplefilter("ignore", CredalSetWarning)  # infinite thresholds are counted
             calibrated = conformalize(calibrating, task.calibration.labels, "so")
             sets = calibrated.predict_set(tested, ALPHA)
+            threshold = calibrated.threshold(ALPHA)
         found.append(
             (
                 sets.contains(task.test.labels).mean(),
                 sets.width().mean(),
                 (tested == 1.0).all(axis=1).mean(),
-                math.isinf(calibrated.threshold(ALPHA)),
+                math.isinf(threshold),
             )
         )
     coverage, width, uniform, infinite = np.array(found).T

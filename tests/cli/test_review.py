@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import credalset as cs
+from credalset.cli import plan_review
+from credalset.exceptions import CredalSetWarning
 from tests.cli.conftest import Run
 from tests.report.pages import data_of
 
@@ -147,3 +149,10 @@ def test_wrong_use_is_told_in_a_sentence(table: tuple[pd.DataFrame, np.ndarray],
     ]:
         assert message in run(*words, code=2).err
     assert not Path("out").exists()
+
+
+def test_lists_of_a_review_are_safe_in_a_spreadsheet(tmp_path: Path) -> None:
+    rows = [{"item": "=1+1", "votes": 3}, {"item": "0012", "votes": -2}]
+    with pytest.warns(CredalSetWarning, match="1 text in .* got an apostrophe in front"):
+        plan_review._write(str(tmp_path / "ask.csv"), rows, ["item", "votes"])
+    assert (tmp_path / "ask.csv").read_text() == '"item","votes"\n"\'=1+1",3\n"0012",-2\n'

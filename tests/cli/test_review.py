@@ -60,7 +60,8 @@ def test_queue_page_plan_and_python_agree(table: tuple[pd.DataFrame, np.ndarray]
     assert found.to_frame().why.tolist() == queue.why.tolist()
     page = data_of(Path("out/report.html").read_text())
     shown = {
-        name: page["queue"][code] for name, code in zip(page["name"], page["step"], strict=True)
+        name: page["queue"][code]
+        for name, code in zip(page["name"], page["errors"][0]["step"], strict=True)
     }
     assert shown == dict(zip(queue.ticket, queue.step, strict=True))
     run("plan", "out", "-o", "tasks.csv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from credalset.cli import shared
 from credalset.cli.codes import CHECK_FAILED
@@ -61,7 +61,10 @@ def check(
 def report(
     calibration: shared.Model,
     predictions: shared.HeldOut,
-    votes: shared.VotesFile,
+    votes: Annotated[
+        str | None,
+        Argument(help="Held-out votes; without them, the page shows items and their next steps."),
+    ] = None,
     out: Annotated[str, Option("--out", "-o", help="HTML file to write.")] = "report.html",
     alpha: shared.Alpha = 0.1,
     title: Annotated[str | None, Option(help="Heading of the page.")] = None,
@@ -78,17 +81,20 @@ def report(
     strict: shared.Strict = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Write an HTML page: verdict, coverage, items, what to do.
+    """Write an HTML page: what to do with each item, why, and whether the sets are valid.
 
-    Items that were used for training or calibration are left out. The exit code is 1 if no other
-    items are left.
+    Items with held-out votes that were used for training or calibration are left out. The exit code
+    is 1 if no others are left.
     """
     shared.check_output(out, overwrite)
     model = shared.load_model(calibration, trusted)
     shared.check_votes_in_hand(model, calibration, votes_in_hand)
     extra = {"groups": groups, "weights": weights, "texts": texts}
     source = shared.TableSource(predictions, id, columns, extra, logits, strict)
-    pair = shared.read_held_out(source, votes, model, votes_in_hand)
+    if votes is None:
+        pair = shared.read_new(source, model, votes_in_hand)
+    else:
+        pair = shared.read_held_out(source, votes, model, votes_in_hand)
     options = {"alpha": alpha, "items": pair.items, "_command": shared.command_line(), **pair.extra}
     if groups is not None:
         import pandas as pd

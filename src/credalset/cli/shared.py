@@ -252,11 +252,11 @@ class TableSource:
 class Pair:
     """Predictions (or features) and votes of the same items, and other columns by their uses.
 
-    Features have kinds: number, category or text.
+    New items have no held-out votes. Features have kinds: number, category or text.
     """
 
     inputs: Any
-    votes: Annotations
+    votes: Annotations | None
     items: tuple[str, ...]
     extra: dict[str, Any]
     kinds: tuple[str, ...] = ()
@@ -265,7 +265,8 @@ class Pair:
         """Return some of the items."""
         items = tuple(self.items[row] for row in rows)
         extra = {role: column[rows] for role, column in self.extra.items()}
-        return Pair(self.inputs.iloc[rows], self.votes.align(items), items, extra, self.kinds)
+        votes = None if self.votes is None else self.votes.align(items)
+        return Pair(self.inputs.iloc[rows], votes, items, extra, self.kinds)
 
 
 def read_training(
@@ -342,6 +343,19 @@ def read_held_out(
         extra["votes_in_hand"] = so_far
         return Pair(table.frame(), found, table.items, extra)
     return _hold_back(Pair(table.frame(), found, table.items, extra), model)
+
+
+def read_new(source: TableSource, model: Any, votes_in_hand: str | None = None) -> Pair:
+    """Read new items without held-out votes, with the votes in hand if sets use them."""
+    table = source.inputs_of(model)
+    extra = dict[str, Any](table.extra)
+    if "groups" in extra:
+        extra["groups"] = name_array(as_calibrated(extra["groups"], model.calibration))
+    if votes_in_hand is not None:
+        so_far = as_calibrated_votes(read_vote_table(votes_in_hand), model.calibration)
+        _note_all(select_voted(table, so_far, keep=True).notes)
+        extra["votes_in_hand"] = so_far
+    return Pair(table.frame(), None, table.items, extra)
 
 
 def note_used(items: Sequence[str], model: Any) -> None:

@@ -92,9 +92,9 @@ const cells = {
   lower: (item) => make("td", {}, mini(item)),
   mean(item) {
     const [low, high] = [data.mean.lower[item], data.mean.upper[item]];
-    return make("td", { class: "num" }, low === null ? "–" : `${low.toFixed(1)}–${high.toFixed(1)}`);
+    return make("td", { class: "num", "data-label": "mean" }, low === null ? "–" : `${low.toFixed(1)}–${high.toFixed(1)}`);
   },
-  votes: (item) => make("td", { class: "num" }, voteWords(item)),
+  votes: (item) => make("td", { class: "num", "data-label": "votes" }, voteWords(item)),
   step(item) {
     const step = stepOf(item);
     const cell = make("td", { class: "what" }, swatch(step), make("b", {}, titleOf(step)));
@@ -102,7 +102,10 @@ const cells = {
     cell.append(make("span", { class: "text" }, reason(item)));
     return cell;
   },
-  risk: (item) => make("td", { class: "num" }, data.risk[item] < 0 ? "–" : words(data.risk[item] / data.coarse)),
+  risk(item) {
+    const risk = data.risk[item] < 0 ? "–" : words(data.risk[item] / data.coarse);
+    return make("td", { class: "num", "data-label": "risk" }, risk);
+  },
 };
 
 function tableRow(item) {

@@ -242,3 +242,22 @@ def test_rows_by_name() -> None:
         find_rows(["a"], ("a", "a"))
     with pytest.raises(TypeError, match="items must be a list of names"):
         find_rows("abc", ("a", "b", "c"))
+
+
+def test_costs_are_matched_on_both_sides() -> None:
+    names = ["a", "b", "c"]
+    turned = ["c", "a", "b"]
+    costs = pd.DataFrame([[0.0, 1.0, 2.0], [1.0, 0.0, 5.0], [3.0, 1.0, 0.0]], names, names)
+    shares = pd.DataFrame(np.full((2, 3), 1 / 3), columns=names)
+    expected = costs.to_numpy()
+    for given in (costs, costs.loc[turned, turned], costs.loc[turned], expected):
+        np.testing.assert_array_equal(read(shares).square(given, "loss"), expected)
+    # Without names they are in the order in which the caller gave the classes.
+    batch = read(shares[turned], names)
+    np.testing.assert_array_equal(
+        batch.square(costs.loc[turned, turned].to_numpy(), "loss"), expected
+    )
+    with pytest.raises(ValueError, match="only its rows or only its columns"):
+        read(shares).square(costs.reset_index(drop=True), "loss")
+    with pytest.raises(ValueError, match="cannot be matched"):
+        read(shares.to_numpy()).square(costs, "loss")

@@ -72,3 +72,15 @@ def test_the_version_is_one(tool: dict[str, Any]) -> None:
     with pytest.raises(SystemExit, match="tag"):
         tool["main"](credalset.__version__)
     assert tool["main"](f"v{credalset.__version__}")
+
+
+def test_every_fault_can_be_put_in() -> None:
+    """``make mutants`` tries them; a fault that no longer fits its file would stop it."""
+    faults = runpy.run_path(str(ROOT / "tools" / "mutants.py"))["FAULTS"]
+    package = Path(credalset.__file__).parent
+    numbers = [
+        (package / fault.file).read_text(encoding="utf-8").count(fault.right) for fault in faults
+    ]
+    assert [fault.title for fault, n in zip(faults, numbers, strict=True) if n != 1] == []
+    files = {file for fault in faults for file in fault.tests.partition(" -k ")[0].split()}
+    assert [file for file in sorted(files) if not (ROOT / file).exists()] == []

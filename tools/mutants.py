@@ -284,8 +284,8 @@ FAULTS = [
     Fault(
         "the penalty of the second-order loss is averaged over the batch",
         "predictors/torch/networks.py",
-        "excess.square().sum()",
-        "excess.square().mean()",
+        "excess.square().sum(dim",
+        "excess.square().mean(dim",
         "tests/predictors/test_losses.py",
     ),
     Fault(
@@ -331,10 +331,31 @@ FAULTS = [
         "tests/calibration/test_noise.py",
     ),
     Fault(
+        "the inputs of some items have the votes in hand of all",
+        "calibration/base.py",
+        "in_hand=None if self.in_hand is None else self.in_hand[rows],",
+        "in_hand=self.in_hand,",
+        "tests/crowd/test_in_hand.py -k inputs_of_some",
+    ),
+    Fault(
+        "costs are taken by position",
+        "acceptance/rule.py",
+        'batch.square(costs, "loss")',
+        "np.asarray(costs, dtype=float)",
+        "tests/test_names.py -k labels.accept",
+    ),
+    Fault(
+        "the cuts of a set of a formula depend on its place in the batch",
+        "sets/convex_support.py",
+        "* (0.1 + shifts)",
+        "* (0.1 + shifts) * np.linspace(1.0, 1.5, len(x))[:, None]",
+        "tests/sets/test_level_sets.py -k do_not_depend",
+    ),
+    Fault(
         "columns in another order than the scale of the votes are taken for its levels",
         "_batch.py",
-        "all(low < high for low, high in pairwise(self.scale))",
-        "all(low != high for low, high in pairwise(self.scale))",
+        "all(low < high for low, high in pairwise(scale))",
+        "all(low != high for low, high in pairwise(scale))",
         "tests/calibration/test_scales.py",
     ),
     Fault(
@@ -382,8 +403,8 @@ FAULTS = [
     Fault(
         "predictions for calibration ignore the votes in hand",
         "crowd/in_hand.py",
-        "predict_blocks(law, voted.prediction, hand, score.order)",
-        "predict_blocks(law, voted.prediction, 0.0 * hand, score.order)",
+        "predict_for(score, law, voted.prediction, hand)",
+        "predict_for(score, law, voted.prediction, 0.0 * hand)",
         "tests/crowd/test_in_hand.py",
     ),
     Fault(
@@ -396,8 +417,8 @@ FAULTS = [
     Fault(
         "a policy is scored against votes that it has seen",
         "crowd/policy.py",
-        "panel, used, (panel.counts - used)[:, None, :]",
-        "panel, used, panel.counts[:, None, :]",
+        "held_back = (panel.counts - used)[:, None, :]",
+        "held_back = panel.counts[:, None, :]",
         "tests/crowd/test_policy.py",
     ),
     Fault(
@@ -508,8 +529,8 @@ FAULTS = [
     Fault(
         "rows that are left out are not counted",
         "io/scorer.py",
-        "            n_dropped += batch.num_rows - result.num_rows\n",
-        "",
+        "remarks.n_dropped = batch.num_rows - len(kept)",
+        "remarks.n_dropped = 0",
         "tests/io/test_scorer.py tests/cli/test_workflow.py",
     ),
     Fault(

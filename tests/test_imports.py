@@ -130,7 +130,8 @@ def test_every_public_name_can_be_had() -> None:
 
 #: modules that users see: as attributes of credalset, or by name in the documentation
 PUBLIC_MODULES = [
-    *("calibration", "crowd", "datasets", "evaluation", "io.dask", "judges", "labels"),
+    *("acceptance", "calibration", "crowd", "datasets", "evaluation", "exceptions"),
+    *("io.dask", "judges", "labels"),
     *("metrics", "plotting", "predictors", "reporting", "scores", "sets", "simplex", "testing"),
     "votes",
 ]

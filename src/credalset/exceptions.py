@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+__all__ = ["ClusterError", "CredalSetWarning", "FileFormatError", "MissingExtraError"]
+
 _PACKAGE = str(Path(__file__).parent)
 
 
@@ -19,9 +21,10 @@ class MissingExtraError(ImportError):
     """Error raised if an optional dependency is missing; the message says how to install it."""
 
     def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
+        other = f" ({alternative})" if alternative else ""
         super().__init__(
             f"{feature} needs the package {package!r}, which is not installed. Install it with: "
-            f"pip install 'credalset[{extra}]'{alternative and f' ({alternative})'}"
+            f"pip install 'credalset[{extra}]'{other}"
         )
 
 
@@ -64,3 +67,7 @@ def warn(message: str) -> None:
         warnings.warn(message, CredalSetWarning, skip_file_prefixes=(_PACKAGE,))
     else:
         warnings.warn(message, CredalSetWarning, stacklevel=3)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

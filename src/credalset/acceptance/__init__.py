@@ -3,3 +3,7 @@
 from credalset.acceptance.rule import Accepted, AcceptRule
 
 __all__ = ["AcceptRule", "Accepted"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

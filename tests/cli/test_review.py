@@ -157,3 +157,23 @@ def test_lists_of_a_review_are_safe_in_a_spreadsheet(tmp_path: Path) -> None:
     with pytest.warns(CredalSetWarning, match="1 text in .* got an apostrophe in front"):
         plan_review._write(str(tmp_path / "ask.csv"), rows, ["item", "votes"])
     assert (tmp_path / "ask.csv").read_text() == '"item","votes"\n"\'=1+1",3\n"0012",-2\n'
+
+
+def test_a_table_of_texts_must_not_hold_the_votes(
+    table: tuple[pd.DataFrame, np.ndarray], run: Run
+) -> None:
+    votes = pd.read_csv("votes.csv")
+    wide = votes.groupby("task").label.agg(["first", "last"]).reset_index()
+    wide["first"] = wide["first"].str.upper() + " "
+    wide["says"] = [f"text {place % 7}" for place in range(len(wide))]
+    wide["rating"] = np.arange(len(wide)) % 3 / 2
+    wide.to_csv("texts.csv", index=False)
+    told = run("review", "votes.csv", "--texts", "texts.csv", "-o", "out", code=2).err
+    assert "'first', 'last' of texts.csv hold labels" in told
+    assert "--columns says,rating" in told
+    votes.label = votes.label.map({"no": 1, "perhaps": 2, "yes": 3})
+    votes.to_csv("numbers.csv", index=False)
+    wide["first"] = votes.groupby("task").label.first().to_numpy() + 0.0
+    wide.to_csv("texts.csv", index=False)
+    told = run("review", "numbers.csv", "--texts", "texts.csv", "-o", "out", code=2).err
+    assert "'first' of texts.csv hold labels" in told

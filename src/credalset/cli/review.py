@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from credalset._display import join_names
 from credalset.acting.folder import PAGE, QUEUE, check_folder, write_review
 from credalset.acting.record import RECORD, Record
 from credalset.acting.review import Review
@@ -21,6 +23,7 @@ from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
 
 CHOICES = {"certified", "all"}
+MOSTLY = 0.9  # share of the cells of a column that are labels, if it holds votes
 
 
 def review(
@@ -166,9 +169,10 @@ def review(
     if judged is not None and judged.words:
         shared.say(f"\n{judged.words}")
     shared.say(f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}")
+    again = shared.said_again(id=id, columns=columns, logits=logits)
     shared.say_next(
         ("Which items to ask", ["plan", out, "-o", "tasks.csv"]),
-        ("New items, by the same rule", ["plan", out, "new.csv", "-o", "steps.csv"]),
+        ("New items, by the same rule", ["plan", out, "new.csv", "-o", "steps.csv", *again]),
         ("To certify votes bought since", ["plan", out, "--audit", "200", "-o", "tasks.csv"]),
     )
 
@@ -274,6 +278,8 @@ def _read(
     else:
         source = shared.TableSource(str(texts), id, columns, extra, False, strict)
         table = source.features()
+        if columns is None:
+            _refuse_votes(table, votes, str(texts))
         kinds = ", ".join(map(" as ".join, zip(table.names or (), table.kinds, strict=True)))
         shared.note(
             f"there is no model: one is trained on {kinds}, on one half of the items for the other."
@@ -295,6 +301,34 @@ def _read(
     if record is not None and set(map(str, frame.columns)) == set(record.classes):
         frame = frame[list(record.classes)]
     return replace(found, predictions=frame, texts=table.extra.get("texts"))
+
+
+def _refuse_votes(table: Any, votes: Annotations, path: str) -> None:
+    """Refuse columns that hold labels: a model that has read the votes would seem to be right.
+
+    Cells count as labels whatever their case and spaces, since `import` may have tidied the votes.
+    """
+    classes = {str(name).strip().casefold() for name in votes.classes or ()}
+    frame = table.frame()
+    odd = []
+    for name in frame.columns:
+        cells = frame[name].dropna().map(_as_label)
+        cells = cells[cells != ""]
+        if len(cells) and cells.isin(classes).mean() > MOSTLY:
+            odd.append(str(name))
+    if odd:
+        kept = [str(name) for name in frame.columns if str(name) not in odd]
+        raise ValueError(
+            f"{join_names(odd)} of {path} hold labels as the votes do. A model that has read the "
+            "votes would seem to be right, and certificates would be wrong. Name the columns to "
+            f"learn from: --columns {shlex.quote(','.join(kept) or '…')}"
+        )
+
+
+def _as_label(cell: Any) -> str:
+    """Return a cell as the name of a label: 3.0 is 3."""
+    text = f"{cell:g}" if isinstance(cell, float) else str(cell)
+    return text.strip().casefold()
 
 
 def _texts_of(table: Any) -> list[str] | None:

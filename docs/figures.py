@@ -171,6 +171,8 @@ def pictures_of(name: str) -> list[str]:
 
 def drawn_by(name: str) -> dict[str, Any]:
     """Figures of a page, by file name: each is what the code before it drew last."""
+    import matplotlib.pyplot as plt
+
     parser = doctest.DocTestParser()
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     scope: dict[str, Any] = {}
@@ -183,6 +185,7 @@ def drawn_by(name: str) -> dict[str, Any]:
         if drawn:
             found[picture.group(1)] = np.ravel(drawn[0])[0].get_figure()
         start = picture.end()
+    plt.close("all")  # figures stay, but no longer wait for a window
     return found
 
 

@@ -222,10 +222,14 @@ def test_api_pages_describe_what_they_show() -> None:
 # --- console blocks ---
 
 
-def demo_files() -> None:
+def demo_files(n_items: int = 2100) -> None:
     from credalset.cli.demo import MANY, _write_files
 
-    _write_files(datasets.make_messages(2100, n_votes=MANY, random_state=0))
+    _write_files(datasets.make_messages(n_items, n_votes=MANY, random_state=0))
+
+
+def review_files() -> None:
+    demo_files(1000)
 
 
 def judge_files() -> None:
@@ -262,7 +266,12 @@ def judge_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "prepare"), [("cli.md", demo_files), ("llm-judges.md", judge_files)]
+    ("page", "prepare"),
+    [
+        ("README.md", review_files),
+        ("docs/cli.md", demo_files),
+        ("docs/llm-judges.md", judge_files),
+    ],
 )
 def test_console(page: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands on the page run one after the other and say what is written below them."""
@@ -272,7 +281,7 @@ def test_console(page: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.Mo
         pytest.skip("simulated numbers on the pages are those of current versions")
     monkeypatch.chdir(tmp_path)
     prepare()
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
     console = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))
     commands = re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", console, re.MULTILINE)
     assert commands

@@ -399,7 +399,7 @@ def voting(
             ax.plot([row["votes"]], [row[measure]], label=row["policy"], **style.mark(mark))
         ax.set(xlabel="mean votes per item", ylabel=PANELS[measure])
         ax.set_ylim(0.0, None if measure == "width" else 1.02)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         style.tidy(ax)
     if legend:
         style.add_legend(axes[0], is_new=is_new)

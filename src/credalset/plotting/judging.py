@@ -32,6 +32,7 @@ def judges(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     """
     rows = list(comparison.rows)
     height = 0.9 + 0.34 * len(rows)
+    is_new = ax is None
     ax = style.axes_or_new(ax, style.DOUBLE, height)
     two = comparison.people["agreement"]
     if two is not None:
@@ -61,5 +62,6 @@ def judges(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(rows)), [str(row["judge"]) for row in reversed(rows)])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xlabel("agreement with a random person; advantage over a person")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=4, frameon=False)
+    style.tidy(ax)
+    style.add_legend(ax, is_new=is_new)
     return ax

@@ -13,7 +13,6 @@ from credalset._display import plural, proportion
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset._validation import as_distributions, as_generator, as_positive_int
 from credalset.calibration import Calibration, SplitCalibration
-from credalset.crowd import CrowdCalibration
 from credalset.evaluation.slices import Slice
 from credalset.evaluation.views import (
     NUMBERS,
@@ -137,7 +136,7 @@ def votes_coming_in(
     votes: Any,
     alpha: float = 0.1,
     *,
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[int] = NUMBERS,
     random_state: Any = 0,
     legend: bool = True,
     ax: Axes | None = None,
@@ -158,9 +157,9 @@ def votes_coming_in(
         All votes on the item, counts by class.
     alpha : float
         Miscoverage rate in (0, 1).
-    numbers : sequence of int, optional
-        Numbers of votes at which sets are predicted; those beyond the votes are left out. By
-        default 0, 1, 2, 3, 5 and 10, up to the largest number that was calibrated.
+    numbers : sequence of int
+        Numbers of votes at which sets are predicted; those beyond the votes are left out. Sets use
+        no more votes than were calibrated, so name none beyond.
     random_state : int, Generator or None
         Seed of the order of the votes.
     legend : bool
@@ -191,9 +190,6 @@ def votes_coming_in(
         )
     one, counts = _one_item(calibration, prediction, votes)
     total = int(counts.sum())
-    if numbers is None:
-        known = calibration.in_hand if isinstance(calibration, CrowdCalibration) else ()
-        numbers = [h for h in NUMBERS if not known or h <= max(known)]
     asked = {as_positive_int(h, "numbers", minimum=0) for h in numbers}
     shown = sorted(h for h in asked if h <= total)
     if not shown:

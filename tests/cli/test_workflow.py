@@ -198,6 +198,17 @@ def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:
     assert "undercovers" in run("check", "made", "shuffled.csv", "votes.csv", code=1).out
 
 
+def test_a_page_about_new_items_shows_steps_and_no_results(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    done = run("report", "made", "test.csv", "-o", "new.html")
+    assert "no item has votes" in done.err + done.out
+    text = Path("new.html").read_text()
+    assert "Do next" in text
+    assert 'id="strip"' in text
+    assert 'id="wrong"' not in text
+    assert 'id="where"' not in text
+
+
 def test_a_page(files: Path, run: Run) -> None:
     test = pd.read_csv("test.csv")
     test.assign(says="<script>alert(1)</script>").to_csv("test.csv", index=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import warnings
 from pathlib import Path
@@ -58,7 +59,7 @@ def write_review(found: Review, path: str | Path, *, id: str = "item", **page: A
     """
     folder = Path(path)
     own = {QUEUE, PAGE, RULE, MODEL, RECORD}
-    written = make_page(found, None, **page)
+    written = make_page(found, None, folder=folder.resolve().name, **page)
     with staged_folder(folder) as staging:
         for old in folder.iterdir() if folder.exists() else ():
             if old.name not in own:
@@ -88,9 +89,15 @@ def write_queue(found: Review, path: Path, *, id: str = "item") -> None:
 
 
 def make_page(
-    found: Review, path: str | Path | None, *, title: str = "Review", **about: Any
+    found: Review,
+    path: str | Path | None,
+    *,
+    title: str = "Review",
+    folder: str = "review",
+    **about: Any,
 ) -> Report:
-    """Write the page of a review."""
+    """Write the page of a review, with commands for the folder that it is saved in."""
+    name = shlex.quote(folder)
     evidence = found.evidence
     crowd = found.stored.rule.crowd
     assert isinstance(crowd, DirichletCrowd)
@@ -124,9 +131,9 @@ def make_page(
         checks=[Check(*each) for each in evidence.checks],
         scale=evidence.scale,
         commands=[
-            ("Votes for the items to ask", "credalset plan review -o tasks.csv"),
-            ("New items, by the same rule", "credalset plan review new.csv -o steps.csv"),
-            ("To certify votes bought here", "credalset plan review --audit 200 -o tasks.csv"),
+            ("Votes for the items to ask", f"credalset plan {name} -o tasks.csv"),
+            ("New items, by the same rule", f"credalset plan {name} new.csv -o steps.csv"),
+            ("To certify votes bought here", f"credalset plan {name} --audit 200 -o tasks.csv"),
         ],
     )
     return write_reviewed(page, path, About(**about), title)

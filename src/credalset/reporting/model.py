@@ -444,7 +444,8 @@ def set_statements(verdict: Verdict, assumption: Any) -> list[Statement]:
         tone = "good" if assumption.p_value >= UNLIKELY else "warn"
         agrees = "does not contradict" if tone == "good" else "contradicts"
         words = (
-            f"Sets assume a crowd model. Hiding votes {agrees} it (p = {assumption.p_value:.2g})."
+            f"Sets rest on a model of the crowd; a test on hidden votes {agrees} it "
+            f"(p = {assumption.p_value:.2g})."
         )
         found.append(Statement(tone, words))
     elif verdict.status == "not tested":

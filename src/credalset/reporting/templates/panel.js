@@ -70,7 +70,8 @@ function showPanel() {
   if (data.link !== null && data.link[item]) body.push(linkTo(data.link[item]));
   const hit = hitOf(item);
   const step = stepOf(item);
-  const verdict = make("p", {}, swatch(step), make("b", {}, `${titleOf(step)}. `), reason(item));
+  const what = step === "accept" ? `${titleOf(step)}: ${labelOf(item)}. ` : `${titleOf(step)}. `;
+  const verdict = make("p", {}, swatch(step), make("b", { class: "break" }, what), reason(item));
   if (hit === 0) verdict.append(" ", make("span", { class: "flag" }, data.outcome[0]));
   body.push(verdict, itemBars(item), make("p", { class: "quiet" }, ...legend()));
   if (data.outlines !== null && data.outlines[item]) body.push(itemTriangle(item));

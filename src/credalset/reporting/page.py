@@ -137,11 +137,10 @@ def _cards(page: PageModel) -> list[dict[str, Any]]:
         shares = labels.distributions[row]
         said = int(items.predicted[row].argmax())
         top = np.argsort(-shares, kind="stable")[:2].tolist()
-        people = [(items.classes[k], f"{shares[k]:.2f}") for k in top if shares[k] > 0]
-        if labels.counts is not None:
-            counts = labels.counts[row]
-            total = f" of {counts.sum():.0f}"
-            people = [(items.classes[k], f"{counts[k]:.0f}{total}") for k in top if counts[k] > 0]
+        said_by = shares if labels.counts is None else labels.counts[row]
+        digits = 2 if labels.counts is None else 0
+        people = [(items.classes[k], f"{said_by[k]:.{digits}f}") for k in top if shares[k] > 0]
+        total = "" if labels.counts is None else f"of {said_by.sum():.0f}"
         link = "" if items.links is None else items.links[row]
         found.append(
             {
@@ -151,6 +150,7 @@ def _cards(page: PageModel) -> list[dict[str, Any]]:
                 "model": items.classes[said],
                 "model_share": float(items.predicted[row, said]),
                 "people": people,
+                "total": total,
                 "p": float(page.wrong.p_values[row]),
                 "missed": page.outcome.hit[row] == 0,
             }

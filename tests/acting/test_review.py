@@ -154,6 +154,18 @@ def test_groups_clusters_costs_and_several_errors() -> None:
     assert (priced.certified == example().certified).mean() > 0.97
 
 
+def test_a_label_that_is_not_that_of_most_votes_is_explained() -> None:
+    found = example()
+    rows = np.arange(N)
+    fewer = found.counts[rows, found.queue.label] < found.counts.max(axis=1)
+    assert fewer.any()
+    last = found.record.last
+    assert last is not None
+    for row in rows:
+        sentence = f"without a vote for c{last.held_back[row]}, held back as the proof."
+        assert (sentence in found.queue.why[row]) == fewer[row]
+
+
 def test_a_class_bias_of_the_model_is_removed_before_anything_is_decided() -> None:
     """The rule for new items decides as the review did, with the bias that it has found."""
     p, votes = table()

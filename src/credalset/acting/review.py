@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from credalset._display import Rows, plural
 from credalset._html import Embedded, html_strip, html_table
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._validation import as_positive_int, as_probability, check_choice
 from credalset.acceptance.rule import AcceptRule, Claim, forecast_shares
 from credalset.acting.deciding import AHEAD, Decisions
@@ -403,14 +403,14 @@ def review_table(
         assert before is not None
         decisions = as_audited(decisions, before, standing.certified)
     stored, rule, sets, inputs = rule_for_new_items(table, rules, terms, hand, with_sets=with_sets)
-    at_errors = [_at_error(table, rules, decisions, standing, terms, sets)]
+    at_errors = [_at_error(table, rules, decisions, standing, terms, held_back, sets)]
     if standing.proof == "votes":
         # An audit is about one error; votes left out in turn are about all that were tested.
         for column in terms.columns[1:]:
             other = replace(terms, main=column)
             again = decide_table(table, rules, other, hand, earlier)
             mine = replace(standing, certified=again.accepted[:, column] & table.voted)
-            at_errors.append(_at_error(table, rules, again, mine, other, sets))
+            at_errors.append(_at_error(table, rules, again, mine, other, held_back, sets))
     queue = at_errors[0].queue
     evidence = None
     if inputs is not None and stored.calibration is not None:
@@ -507,10 +507,11 @@ def _at_error(
     decisions: Decisions,
     standing: Standing,
     terms: Terms,
+    held_back: IntArray,
     sets: CredalSet | None,
 ) -> AtError:
     """Return the queue for one error, and the share accepted by votes that are bought."""
-    queue = _queue_of(table, rules, decisions, standing, terms, sets)
+    queue = _queue_of(table, rules, decisions, standing, terms, held_back, sets)
     reached, reached_evenly = (
         np.where(table.voted[:, None], after, 0.0).mean(axis=0)
         for after in (decisions.after, decisions.after_each)
@@ -525,19 +526,42 @@ def _at_error(
     )
 
 
+def _remarks(
+    table: Table,
+    rules: Certified,
+    decisions: Decisions,
+    standing: Standing,
+    terms: Terms,
+    held_back: IntArray,
+) -> AnyArray:
+    """Say what the votes do not: that nothing is proved, or why a label is not that of most."""
+    limit = rules.thresholds[rules.table.rule, table.codes, terms.main]
+    would = table.voted & (decisions.risk <= terms.error)
+    unproved = would & ~np.isfinite(limit) & ~decisions.accepted[:, terms.main]
+    found = np.where(unproved, "Nothing can be certified at this error with these items.", "")
+    found = found.astype(object)
+    if terms.decide_from == "certified":
+        own = table.counts[np.arange(len(table)), decisions.label]
+        kept = standing.certified if standing.proof == "audit" else np.zeros(len(table), dtype=bool)
+        for row in np.flatnonzero((own < table.counts.max(axis=1)) & ~kept):
+            label, proof = (table.classes[k] for k in (decisions.label[row], held_back[row]))
+            found[row] += (
+                f" The label is {label} without a vote for {proof}, held back as the proof."
+            )
+    return np.array([each.strip() for each in found], dtype=object)
+
+
 def _queue_of(
     table: Table,
     rules: Certified,
     decisions: Decisions,
     standing: Standing,
     terms: Terms,
+    held_back: IntArray,
     sets: CredalSet | None,
 ) -> Queue:
     """Give each item its next step; items without a vote are asked first."""
     accept = decisions.accepted[:, terms.main] & table.voted
-    limit = rules.thresholds[rules.table.rule, table.codes, terms.main]
-    unproved = ~np.isfinite(limit) & (decisions.risk <= terms.error) & table.voted & ~accept
-    remarks = np.where(unproved, "Nothing can be certified at this error with these items.", "")
     names = tuple(map(str, table.classes))
     further = _at_least_one(decisions.further_votes, ~table.voted)
     found = Findings(
@@ -550,7 +574,7 @@ def _queue_of(
         votes=table.counts,
         risk=decisions.risk * terms.claim.unit,
         further_votes=further,
-        remarks=remarks.astype(object),
+        remarks=_remarks(table, rules, decisions, standing, terms, held_back),
     )
     step, why = next_steps(found)
     queue = Queue(

@@ -328,6 +328,15 @@ def test_the_page_of_a_review_shows_what_the_held_back_votes_say() -> None:
     assert statuses == {"tested", "assumed", "not claimed"}
 
 
+def test_a_review_that_proves_nothing_says_so_first() -> None:
+    few = cs.review(TABLE.distributions[:60], TABLE.counts[:60], error=0.02)
+    text = Reader(few.report(None).html).text()
+    assert not few.certified.any()
+    assert few.sentences[0] in text.split("Do next")[1]
+    for sentence in reviewed()[0].sentences:
+        assert sentence in Reader(reviewed()[1].html).text()
+
+
 def test_p_values_of_votes_against_the_model_are_valid() -> None:
     """If votes follow the law, at most a share p of the items has a p-value of at most p."""
     rng = np.random.default_rng(0)

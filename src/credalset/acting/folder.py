@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,8 @@ def make_page(
         )
         for each in found.at_errors
     ]
+    if not standings[0].n_certified:
+        standings[0] = replace(standings[0], lacking=found.sentences[0])
     last = found.record.last
     assert last is not None
     page = Reviewed(
@@ -129,6 +132,7 @@ def make_page(
         inputs=evidence.inputs,
         assumption=assumption,
         checks=[Check(*each) for each in evidence.checks],
+        sentences=found.sentences,
         scale=evidence.scale,
         commands=[
             ("Votes for the items to ask", f"credalset plan {name} -o tasks.csv"),

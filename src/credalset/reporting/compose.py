@@ -225,6 +225,8 @@ class Reviewed:
         Test of the model of the crowd.
     checks : list of Check
         The checklist.
+    sentences : tuple of str
+        What is certified and what is not, in full.
     scale : tuple or None
         Position of each class on an ordinal scale.
     commands : list of tuples
@@ -242,6 +244,7 @@ class Reviewed:
     inputs: Inputs
     assumption: Any
     checks: list[model.Check]
+    sentences: tuple[str, ...]
     scale: tuple[float, ...] | None
     commands: list[tuple[str, str]]
 
@@ -365,6 +368,7 @@ def _model_of(
         statements=statements,
         tone=model.tone_of(standing, statements),
         checks=model.checks_of(found.calibration, verdict, drift, tested.assumption),
+        sentences=(),
         outcome=outcome,
         verdict=verdict,
         strip=_strip(items, outcome, items.votes if items.votes.has_votes.any() else items.hand),
@@ -414,6 +418,7 @@ def _model_of_review(found: Reviewed, items: Items, title: str) -> PageModel:
         statements=statements,
         tone=model.tone_of(first, statements),
         checks=found.checks,
+        sentences=found.sentences,
         outcome=outcome,
         verdict=verdict,
         strip=_strip(items, outcome, items.hand),

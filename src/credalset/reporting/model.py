@@ -67,6 +67,8 @@ class Standing:
         Expected votes where it is asked, and an interval.
     policy, even : ndarray of shape (A, 2) or None
         Votes bought and share accepted, where it is asked and evenly over all items.
+    lacking : str
+        Why nothing is certified, and what would do, in a sentence.
     """
 
     queue: Queue
@@ -75,6 +77,7 @@ class Standing:
     votes_to_come: tuple[float, float, float] | None = None
     policy: AnyArray | None = None
     even: AnyArray | None = None
+    lacking: str = ""
 
     @property
     def headline(self) -> str:
@@ -100,7 +103,8 @@ class Standing:
             )
         error = percent(self.error)
         if not self.n_certified:
-            return Statement("warn", f"Nothing is certified at an error of at most {error}.")
+            lacking = self.lacking or f"Nothing is certified at an error of at most {error}."
+            return Statement("warn", lacking)
         which = "" if self.n_certified == count else f" for {self.n_certified:,} of them"
         return Statement(
             "good",
@@ -283,6 +287,7 @@ class PageModel:
     statements: list[Statement]
     tone: str
     checks: list[Check]
+    sentences: tuple[str, ...]
     outcome: Outcome
     verdict: Verdict
     strip: RangeStrip

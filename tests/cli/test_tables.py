@@ -385,9 +385,8 @@ def test_every_wrong_turn_is_corrected_by_its_message(run: Run) -> None:
     assert set(votes.items or ()) == set(ids)
     # predictions
     said = run("calibrate", "Vorhersagen.csv", "votes.csv", "-o", "made", code=2).err
-    assert (
-        "credalset import Vorhersagen.csv --encoding cp1252 -o clean.csv, with --kind table" in said
-    )
+    option = "--kind table --encoding cp1252 -o clean.csv"
+    assert f"credalset import Vorhersagen.csv {option}" in said
     words = ["import", "Vorhersagen.csv", "--encoding", "cp1252", "-o", "clean.csv"]
     assert "--kind table" in run(*words, code=2).err
     run(*words, "--kind", "table")

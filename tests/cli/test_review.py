@@ -86,6 +86,18 @@ def test_new_items_get_the_stored_rule(table: tuple[pd.DataFrame, np.ndarray], r
     assert "leave out the predictions" in told_off
 
 
+def test_new_items_may_all_have_votes_for_one_class(
+    table: tuple[pd.DataFrame, np.ndarray], run: Run
+) -> None:
+    p, _ = table
+    run("review", "predictions.csv", "votes.csv", "-o", "out", "--error", "0.3", "--id", "ticket")
+    p[:3].assign(ticket=["n0", "n1", "n2"]).to_csv("new.csv", index=False)
+    write_votes(np.tile([0, 3, 0], (3, 1)), ["n0", "n1", "n2"], Path("so-far.csv"))
+    run("plan", "out", "new.csv", "--id", "ticket", "--votes-in-hand", "so-far.csv",
+        "-o", "steps.csv")  # fmt: skip
+    assert pd.read_csv("steps.csv").votes.tolist() == [3, 3, 3]
+
+
 def test_rounds_and_an_audit(table: tuple[pd.DataFrame, np.ndarray], run: Run) -> None:
     _, counts = table
     command = ["review", "predictions.csv", "votes.csv", "-o", "out", "--error", "0.4"]

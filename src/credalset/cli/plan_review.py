@@ -120,10 +120,10 @@ def plan_new(
     if votes_in_hand is None:
         shared.note(shared.NO_VOTES)
     else:
-        given = read_vote_table(votes_in_hand)
+        names = tuple(map(str, rule.classes or range(rule.n_classes)))
+        given = read_vote_table(votes_in_hand, names)
         for sentence in select_voted(table, given, keep=True).notes:
             shared.note(sentence)
-        names = tuple(map(str, rule.classes or range(rule.n_classes)))
         counts = given.reorder(names).align(table.items).counts
         votes = Annotations.from_counts(counts, classes=rule.classes, items=table.items)
     queue = stored.decide(predictions, votes, table.extra.get("groups"))

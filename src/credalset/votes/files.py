@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from credalset.votes.tables import (
 __all__ = ["read_vote_table", "write_smoothed", "write_vote_table"]
 
 
-def read_vote_table(path: str | Path) -> Annotations:
+def read_vote_table(path: str | Path, classes: Iterable[str] = ()) -> Annotations:
     """Read votes from a long table of `write_vote_table`: task, worker, label, and time if known.
+
+    Classes that are known from elsewhere are classes also if nobody has voted for them here.
 
     Exports of annotation tools, and tables whose columns have other names, are for
     `Annotations.read`.
@@ -44,7 +47,7 @@ def read_vote_table(path: str | Path) -> Annotations:
         others = {name: found[name].to_pylist() for name in table.schema.names}
     refuse_unnamed_worker(others, names, str(path))
     long = long_table(columns, names)
-    long.declare(labels_of(table.schema.metadata))
+    long.declare(labels_of(table.schema.metadata) or dict.fromkeys(classes))
     return replace(
         Annotations.from_table(long, scale=long.ordered or None),
         origin=f"{Path(path).name}, read as long",

@@ -68,6 +68,20 @@ def test_code_to_copy() -> None:
         run(block, names)
 
 
+def test_code_of_the_guides_fits_the_page() -> None:
+    """Lines of more than 92 characters would be cut off beside the contents."""
+    wide = []
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"```(?:python|sh|bash)[^\n]*\n(.*?)```", text, re.DOTALL):
+            lines = block.split("\n")
+            if block.lstrip().startswith(">>>"):
+                prompts = (">>> ", "... ")
+                lines = [line.lstrip()[4:] for line in lines if line.lstrip().startswith(prompts)]
+            wide += [f"{page.name}: {line}" for line in lines if len(line) > 92]
+    assert not wide
+
+
 def test_wrong_output_is_seen() -> None:
     with pytest.raises(AssertionError, match="prints"):
         run("print(1 + 1)\n# → 3\n", {})

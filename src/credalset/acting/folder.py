@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import warnings
 from dataclasses import replace
@@ -60,7 +59,7 @@ def write_review(found: Review, path: str | Path, *, id: str = "item", **page: A
     """
     folder = Path(path)
     own = {QUEUE, PAGE, RULE, MODEL, RECORD}
-    written = make_page(found, None, folder=folder.resolve().name, **page)
+    written = make_page(found, None, **page)
     with staged_folder(folder) as staging:
         for old in folder.iterdir() if folder.exists() else ():
             if old.name not in own:
@@ -94,11 +93,9 @@ def make_page(
     path: str | Path | None,
     *,
     title: str = "Review",
-    folder: str = "review",
     **about: Any,
 ) -> Report:
-    """Write the page of a review, with commands for the folder that it is saved in."""
-    name = shlex.quote(folder)
+    """Write the page of a review."""
     evidence = found.evidence
     crowd = found.stored.rule.crowd
     assert isinstance(crowd, DirichletCrowd)
@@ -135,9 +132,9 @@ def make_page(
         sentences=found.sentences,
         scale=evidence.scale,
         commands=[
-            ("Votes for the items to ask", f"credalset plan {name} -o tasks.csv"),
-            ("New items, by the same rule", f"credalset plan {name} new.csv -o steps.csv"),
-            ("To certify votes bought here", f"credalset plan {name} --audit 200 -o tasks.csv"),
+            ("Votes for the items to ask", "credalset plan review -o tasks.csv"),
+            ("New items, by the same rule", "credalset plan review new.csv -o steps.csv"),
+            ("To certify votes bought here", "credalset plan review --audit 200 -o tasks.csv"),
         ],
     )
     return write_reviewed(page, path, About(**about), title)

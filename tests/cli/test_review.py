@@ -171,6 +171,20 @@ def test_lists_of_a_review_are_safe_in_a_spreadsheet(tmp_path: Path) -> None:
     assert (tmp_path / "ask.csv").read_text() == '"item","votes"\n"\'=1+1",3\n"0012",-2\n'
 
 
+def test_texts_may_be_repeated_but_not_differ(
+    table: tuple[pd.DataFrame, np.ndarray], run: Run
+) -> None:
+    p, _ = table
+    once = p[["ticket", "says"]]
+    once.loc[once.index.repeat(2)].assign(row=range(2 * N)).to_csv("texts.csv", index=False)
+    words = ["review", "votes.csv", "--texts", "texts.csv", "--id", "ticket", "-o", "out"]
+    told = run(*words, "--columns", "says,row", code=2).err
+    assert "Each item needs one row" in told
+    told = run(*words, "--columns", "says", "--error", "0.4").err
+    assert f"{N} rows of texts.csv that repeat what others say" in told
+    assert sorted(pd.read_csv("out/queue.csv").ticket) == p.ticket.tolist()
+
+
 def test_a_table_of_texts_must_not_hold_the_votes(
     table: tuple[pd.DataFrame, np.ndarray], run: Run
 ) -> None:

@@ -615,7 +615,8 @@ def read_items(
     n_empty = sum(each.num_rows for each in data) - len(items)
     if n_empty:
         notes.append(f"{plural(n_empty, 'row')} of {path} without a value left out.")
-    refuse_repeated(items, path, id)
+    if selection.kinds is None:
+        refuse_repeated(items, path, id)
     read = [part.read(selection) for part in parts]
     if selection.kinds is None:
         values: Any = np.concatenate(read)
@@ -632,7 +633,21 @@ def read_items(
             refuse_extra_class(part, selection, numbers)
     kinds = selection.kinds or ()
     headers = tuple(selection.columns)
-    return ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds, headers)
+    found = ItemTable(items, values, selection.labels, more, tuple(notes), id, kinds, headers)
+    return found if selection.kinds is None else _once_each(found, path)
+
+
+def _once_each(table: ItemTable, path: str) -> ItemTable:
+    """Take rows that say the same of an item once; with a row per vote, texts are repeated."""
+    whole = table.frame().assign(**table.extra).reset_index(names="\0item")
+    is_first = ~whole.duplicated().to_numpy()
+    if is_first.all():
+        refuse_repeated(table.items, path, table.id)
+        return table
+    refuse_repeated([table.items[row] for row in np.flatnonzero(is_first)], path, table.id)
+    more = plural(int((~is_first).sum()), "row")
+    note = f"{more} of {path} that repeat what others say of the same item left out."
+    return replace(table.take(np.flatnonzero(is_first)), notes=(*table.notes, note))
 
 
 def refuse_repeated(items: Sequence[str], path: str, id: str) -> None:

@@ -306,6 +306,7 @@ def test_the_page_of_a_review_has_its_queue_for_each_error() -> None:
         assert [tile[0] for tile in part["tiles"]] == list(queue.counts().values())
         assert f"{queue.counts()['accept']:,} of 700" in part["headline"]
     assert each[0]["step"] != each[1]["step"]
+    assert "Certified with 90% confidence: " in each[0]["statement"][1]
     text = Reader(report.html).text()
     assert found.queue.why[report.shown[0]] in text
     assert "credalset plan review -o tasks.csv" in text
@@ -326,6 +327,16 @@ def test_the_page_of_a_review_shows_what_the_held_back_votes_say() -> None:
     assert (np.diff(p_values[data["wrong"]]) >= 0).all()
     statuses = {check[0] for check in found.evidence.checks}
     assert statuses == {"tested", "assumed", "not claimed"}
+
+
+def test_a_cost_is_not_called_an_error() -> None:
+    costs = 2.0 * (1.0 - np.eye(3))
+    found = cs.review(TABLE.distributions, TABLE.counts, error=0.5, costs=costs)
+    text = Reader(found.report(None).html).text()
+    assert found.certified.any()
+    assert "the mean cost of the accepted labels, for another annotator, is at most 0.5" in text
+    assert "mean cost at most 0.5, certified" in text
+    assert "50%" not in text.split("Do next")[2].split("queue.csv")[0]
 
 
 def test_a_review_that_proves_nothing_says_so_first() -> None:

@@ -93,7 +93,7 @@ def make_page(
     path: str | Path | None,
     *,
     title: str = "Review",
-    **about: Any,
+    **given: Any,
 ) -> Report:
     """Write the page of a review."""
     evidence = found.evidence
@@ -102,6 +102,8 @@ def make_page(
     some = _evenly(np.flatnonzero(found.counts.any(axis=1)), MOST_CHECKED)
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
         assumption = crowd.check(evidence.prediction[some], found.counts[some], random_state=0)
+    about = found.record.about[-1]
+    confidence = 1.0 - about.delta if about.delta else about.confidence
     standings = [
         Standing(
             each.queue,
@@ -110,6 +112,8 @@ def make_page(
             each.votes_to_come,
             each.by_votes,
             each.by_even_votes,
+            confidence,
+            about.loss == "cost",
         )
         for each in found.at_errors
     ]
@@ -137,7 +141,7 @@ def make_page(
             ("To certify votes bought here", "credalset plan review --audit 200 -o tasks.csv"),
         ],
     )
-    return write_reviewed(page, path, About(**about), title)
+    return write_reviewed(page, path, About(**given), title)
 
 
 def _evenly(rows: IntArray, most: int) -> IntArray:

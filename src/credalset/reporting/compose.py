@@ -397,7 +397,7 @@ def _model_of_review(found: Reviewed, items: Items, title: str) -> PageModel:
     first = found.standings[0]
     accepted = (first.queue.step == "accept") & (found.held_back >= 0)
     agrees = found.held_back == first.queue.label
-    target = None if first.error is None else 1.0 - first.error
+    target = None if first.error is None or first.is_cost else 1.0 - first.error
     outcome = Outcome(
         "agreement of the held-back vote",
         "held-back vote agrees",

@@ -67,6 +67,10 @@ class Standing:
         Expected votes where it is asked, and an interval.
     policy, even : ndarray of shape (A, 2) or None
         Votes bought and share accepted, where it is asked and evenly over all items.
+    confidence : float
+        Probability with which it holds.
+    is_cost : bool
+        Whether the error is a mean cost.
     lacking : str
         Why nothing is certified, and what would do, in a sentence.
     """
@@ -77,7 +81,15 @@ class Standing:
     votes_to_come: tuple[float, float, float] | None = None
     policy: AnyArray | None = None
     even: AnyArray | None = None
+    confidence: float = 0.0
+    is_cost: bool = False
     lacking: str = ""
+
+    @property
+    def bound(self) -> str:
+        """The error in words."""
+        error = self.error or 0.0
+        return f"{error:g}" if self.is_cost else percent(error)
 
     @property
     def headline(self) -> str:
@@ -101,16 +113,20 @@ class Standing:
                 "Accepting is not certified: the steps follow from the sets by rules. A review "
                 "certifies the error of accepted labels.",
             )
-        error = percent(self.error)
+        error = self.bound
         if not self.n_certified:
             lacking = self.lacking or f"Nothing is certified at an error of at most {error}."
             return Statement("warn", lacking)
         which = "" if self.n_certified == count else f" for {self.n_certified:,} of them"
-        return Statement(
-            "good",
-            f"Certified{which}: on average, another annotator disagrees with at most {error} of "
-            "the accepted labels.",
+        claim = (
+            f"on average, another annotator disagrees with at most {error} of the accepted labels"
         )
+        if self.is_cost:
+            claim = (
+                f"the mean cost of the accepted labels, for another annotator, is at most {error}"
+            )
+        sure = percent(self.confidence)
+        return Statement("good", f"Certified{which} with {sure} confidence: {claim}.")
 
     @property
     def tiles(self) -> list[dict[str, Any]]:
@@ -121,7 +137,8 @@ class Standing:
         if self.error is not None:
             remarks["accept"] = "not certified"
             if self.n_certified:
-                remarks["accept"] = f"error at most {percent(self.error)}, certified"
+                what = "mean cost" if self.is_cost else "error"
+                remarks["accept"] = f"{what} at most {self.bound}, certified"
                 if self.n_certified < counts["accept"]:
                     remarks["accept"] += f" for {self.n_certified:,}"
         if self.votes_to_come is not None and counts["ask"]:

@@ -46,7 +46,7 @@ def facts_of(page: PageModel) -> dict[str, Any]:
         "shape": sets.geometry.shape,
         "alpha": page.alpha,
         "first": first,
-        "errors": [each.error for each in page.standings],
+        "errors": [each.bound for each in page.standings],
         "marks": figures.MARKS,
         "words": items.queue.describe(),
         "has_hand": items.hand is not None and bool(items.hand.has_votes.any()),

@@ -247,36 +247,28 @@ def review_files() -> None:
 
 
 def judge_files() -> None:
-    """Write what the guide about judges shows: outputs of three judges as JSON Lines,
-    and votes of people.
-    """
-    panel = datasets.make_judge_panel(2400, n_votes=40, random_state=0)
-    labels, pairs = list(panel.classes), range(len(panel))
-    records = [
-        {
-            "pair": panel.items[i],
-            "kind": panel.slices[i],
-            "probs": dict(zip(labels, p.round(4).tolist(), strict=True)),
+    """Write answers of three judges, and votes on two in five items, as the guide shows them."""
+    n_items = 2000
+    panel = datasets.make_judge_panel(n_items, n_votes=3, random_state=3)
+    rng = np.random.default_rng(0)
+    voted = rng.random(n_items) < 0.4
+    best = panel.probabilities.argmax(axis=2)
+    records = []
+    votes = ["task,worker,label"]
+    for row, item in enumerate(panel.items):
+        shares = panel.probabilities[2, row].round(4).tolist()
+        said: dict[str, Any] = {
+            "gpt": {"probs": dict(zip(panel.classes, shares, strict=True))},
+            "claude": {"label": panel.classes[best[1, row]]},
         }
-        for i, p in zip(pairs, panel.prediction, strict=True)
-    ]
-    for name, rows in (("panel", slice(0, 1400)), ("new", slice(1400, 2400))):
-        lines = [json.dumps(record) + "\n" for record in records[rows]]
-        Path(f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    choices = np.array(panel.classes)[panel.probabilities[:, :1400].argmax(axis=2)].T
-    named = zip(panel.items[:1400], choices.tolist(), strict=True)
-    said = [{"pair": pair} | dict(zip(panel.judges, row, strict=True)) for pair, row in named]
-    Path("labels.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in said), encoding="utf-8"
-    )
-    columns = list(zip(*panel.votes().values(), strict=True))
-    parts = {"panel-votes.csv": columns[: 1400 * 40]}
-    later = [columns[start : start + 40] for start in range(1400 * 40, len(columns), 40)]
-    parts["so-far.csv"] = [row for rows in later for row in rows[:3]]
-    parts["later-votes.csv"] = [row for rows in later for row in rows[3:]]
-    for name, rows in parts.items():
-        text = "".join(",".join(row) + "\n" for row in [("task", "worker", "label"), *rows])
-        Path(name).write_text(text, encoding="utf-8")
+        if rng.random() < 0.7:
+            said["mini"] = {"label": panel.classes[best[0, row]]}
+        about = {"id": item, "kind": str(panel.slices[row]), "text": f"text of {item}"}
+        records.append(json.dumps(about | {"judges": said}))
+        if voted[row]:
+            votes += [f"{item},w{number},{panel.labels[row, number]}" for number in range(3)]
+    Path("judged.jsonl").write_text("\n".join(records) + "\n", encoding="utf-8")
+    Path("votes.csv").write_text("\n".join(votes) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

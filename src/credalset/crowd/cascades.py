@@ -200,7 +200,7 @@ class Cascade:
 
     Attributes
     ----------
-    rows : Rows
+    rows : list of dict
         One row per plan: ``plan`` in words; ``judges`` and ``votes``, how many are asked at most;
         ``cost``, the mean per item; ``accepted``, the share of the items whose label is accepted
         with a mean error that is certified; ``error``, how often votes held back disagree with

@@ -191,7 +191,12 @@ def range_strip(strip: RangeStrip) -> str:
     lower = frame.up(np.nan_to_num(strip.lower[rows]))
     upper = frame.up(np.nan_to_num(strip.upper[rows]))
     parts.append(f'<path id="strip-band" class="band" d="{_steps_between(place, lower, upper)}"/>')
-    line = _steps(place, frame.up(strip.predicted[rows]))
+    # Without risers, which would hide everything where predictions jump.
+    predicted = frame.up(strip.predicted[rows])
+    wide = frame.width / max(len(rows), 1)
+    line = "".join(
+        f"M{x:.1f} {y:.1f}h{wide:.1f}" for x, y in zip(place[:-1], predicted, strict=True)
+    )
     parts.append(f'<path id="strip-predicted" class="predicted" d="{line}"/>')
     middle = 0.5 * (place[1:] + place[:-1])
     share = frame.up(strip.share[rows])

@@ -6,7 +6,7 @@ let drawn = []; // the items of the strip, from left to right
 
 function drawStrip(items) {
   // Of many items, those of one column of pixels are drawn together: the mean of their bounds, and
-  // the range of what the model predicts.
+  // each of the shares that the model predicts, without risers, which would hide everything.
   drawn = items;
   const full = Math.max(box.clientWidth, 200);
   byId("strip").setAttribute("viewBox", `0 0 ${full} 206`);
@@ -18,35 +18,33 @@ function drawStrip(items) {
   const y = (value) => tenth(strip.top + strip.high * (1 - value / data.coarse));
   const band = [],
     back = [],
-    line = [],
+    line = new Set(),
     dots = [new Set(), new Set()];
   for (let column = 0, i = 0; column < columns; column++) {
     const end = Math.floor(((column + 1) * n) / columns);
     let low = 0,
-      high = 0,
-      least = data.coarse,
-      most = 0;
+      high = 0;
     const first = i;
+    const left = x(column);
+    const wide = tenth(x(column + 1) - left);
     const middle = x(column + 0.5);
     for (; i < end; i++) {
       const item = items[i];
       const cell = item * size + data.label[item];
       low += Math.max(data.lower[cell], 0);
       high += Math.max(data.upper[cell], 0);
-      least = Math.min(least, data[model][cell]);
-      most = Math.max(most, data[model][cell]);
+      line.add(`M${left} ${y(data[model][cell])}h${wide}`);
       const votes = voteShare(hasVotes("later", item) ? "later" : "hand", item, data.label[item]);
       if (votes >= 0) dots[hitOf(item) === 0 ? 1 : 0].add(`M${middle} ${y(votes * data.coarse)}h0`);
     }
     const right = x(column + 1);
     band.push(`V${y(high / (end - first))}H${right}`);
     back.push(`V${y(low / (end - first))}H${x(column)}`);
-    line.push(least === most ? `V${y(most)}H${right}` : `V${y(least)}V${y(most)}H${right}`);
   }
   const begin = `M${strip.left} ${strip.top + strip.high}`;
   const set = (id, d) => byId(id).setAttribute("d", d);
   set("strip-band", n ? begin + band.join("") + back.reverse().join("") + "z" : "");
-  set("strip-predicted", n ? `M${strip.left} ${line[0].slice(1).split(/[VH]/)[0]}` + line.join("") : "");
+  set("strip-predicted", [...line].join(""));
   set("strip-seen", [...dots[0]].join(""));
   set("strip-missed", [...dots[1]].join(""));
   markOnStrip();

@@ -223,7 +223,9 @@ def estimate(
     -----
     Intervals of shares are Wilson's, with the number of votes that would give the same standard
     error, because shares near 0 and 1 are skew; those of means and differences are symmetric. Both
-    use quantiles of Student's t.
+    use quantiles of Student's t. Where the votes on an item resemble each other, intervals of rare
+    shares are a little short: a share of 0.03 was covered in 92.3 to 93 % of 1 000 simulations with
+    200 items of three votes, for ``population="like"``.
 
     For ``population="these"``, with m votes an item, the variance is $(1 - n/M) s_e^2 / n +
     s_\text{within}^2 / (m M)$, where e = v − λf; with one vote an item the first factor is left

@@ -213,11 +213,13 @@ def test_a_plan_has_to_be_chosen() -> None:
 
 # --- the promise ---
 
+STRICT = 0.11  # below the error of all labels in this world, about .15, so that it can be broken
+
 
 def broken(seed: int, n: int, number: int = 5) -> bool:
     """Whether a certified plan makes more errors than promised, on many new items."""
     _, judges, votes = world(n, 2 * seed + 1)
-    made = cascade(judges, frame(votes), PRICES, error=ERROR, random_state=seed)
+    made = cascade(judges, frame(votes), PRICES, error=STRICT, random_state=seed)
     share, others, more = world(4000, 2 * seed + 2, n_votes=1)
     plan = made.plans[number]
     predictions = [np.zeros((len(share), 3))]
@@ -228,7 +230,7 @@ def broken(seed: int, n: int, number: int = 5) -> bool:
     accepted = ends.risk <= made.thresholds[number]
     if not accepted.any():
         return False
-    return bool(1 - share[np.arange(len(share)), ends.label][accepted].mean() > ERROR)
+    return bool(1 - share[np.arange(len(share)), ends.label][accepted].mean() > STRICT)
 
 
 @pytest.mark.parametrize(

@@ -307,9 +307,10 @@ def test_too_few_votes_and_no_judge() -> None:
         JudgePool().fit({"gpt": pd.Series(["no", "yes"], ["t1", "t1"])}, VOTES)
 
 
-def test_many_classes() -> None:
+@pytest.mark.parametrize("n", [300, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_classes(n: int) -> None:
     rng = np.random.default_rng(0)
-    truth = rng.dirichlet(np.full(1000, 0.001), 300)
+    truth = rng.dirichlet(np.full(1000, 0.001), n)
     labels = {f"judge {j}": [rng.choice(1000, p=row) for row in truth] for j in range(3)}
     counts = np.stack([rng.multinomial(2, row) for row in truth])
     pool = quiet(labels, counts)

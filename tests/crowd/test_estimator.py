@@ -28,7 +28,13 @@ def frames(data, rows):
 
 def test_it_is_an_estimator(crowd):
     assert clone(crowd).get_params() == crowd.get_params()
-    assert set(crowd.get_params()) == {"n_components", "n_consensus", "max_iter", "random_state"}
+    assert set(crowd.get_params()) == {
+        "class_bias",
+        "max_iter",
+        "n_components",
+        "n_consensus",
+        "random_state",
+    }
     with pytest.raises(NotFittedError):
         cs.DirichletCrowd().predict([[0.5, 0.5]])
 
@@ -163,7 +169,7 @@ def test_annotations_are_votes(data):
         (lambda p, v: (p * 2, v), "predictions"),
         (lambda p, v: (p, v.rename(columns={"no": "never"})), "never"),
         (lambda p, v: (p, v.rename(index=lambda name: name + "x")), "items"),
-        (lambda p, v: (p, v.to_numpy()[:5]), "rows"),
+        (lambda p, v: (p, v.to_numpy()[:5]), "one row for each item"),
         (lambda p, v: (p, v.to_numpy()[:, :2]), "classes"),
         (lambda p, v: (p.to_numpy()[:, :2], v), "predictions"),
         (lambda p, v: (p, v.rename(index={"item 3": "item 4"})), "twice"),
@@ -220,3 +226,25 @@ def test_the_check_of_single_votes_has_no_pairs():
     found = cs.DirichletCrowd().fit(p, counts).check(p, counts, n_simulations=19)
     assert np.isnan(found.pair_p_value)
     assert 0 < found.p_value <= 1
+
+
+def test_auto_takes_all_numbers_of_votes_with_enough_items(data):
+    p, votes = frames(data, slice(0, 300))
+    crowd = cs.DirichletCrowd(max_iter=5).fit(p[:100], votes[:100])
+    counts = votes.to_numpy()
+    options = {"scale": None, "random_state": 0}
+    few = np.array([draw_votes(row, 3 + number % 3) for number, row in enumerate(counts)])
+    made = crowd.conformalize(p[100:], few[100:], method="imputed", **options)
+    assert made.in_hand == (0, 1, 2, 3, 4, 5)
+    # A panel keeps ten votes: with 14 votes on nine items of ten, up to four are in hand.
+    panel = np.array(
+        [draw_votes(row, 11 if number % 12 == 0 else 14) for number, row in enumerate(counts)]
+    )
+    made = crowd.conformalize(p[100:], panel[100:], **options)
+    assert made.in_hand == (0, 1, 2, 3, 4)
+    assert crowd.conformalize(p[100:], panel[100:], min_votes=12, **options).in_hand == (0, 1, 2)
+
+
+def draw_votes(row, size):
+    """Return some of the votes of one item."""
+    return np.random.default_rng(0).multivariate_hypergeometric(row.astype(int), size)

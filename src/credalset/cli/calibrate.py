@@ -25,7 +25,8 @@ def calibrate(
         str | None, Option(help=f"Cover the true distribution: {', '.join(named_noises())}.")
     ] = None,
     in_hand: Annotated[
-        str | None, Option(help="Numbers of votes that new items have: 0,1,2.")
+        str | None,
+        Option(help="Numbers of votes that new items have: 0,1,2; auto for all with enough items."),
     ] = None,
     method: Annotated[
         str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")
@@ -72,7 +73,9 @@ def calibrate(
             "--noise and --weights cannot be combined with --in-hand or --lead. Leave them out."
         )
     else:
-        numbers = None if in_hand is None else shared.split_numbers(in_hand, "in-hand", int)
+        numbers: Any = in_hand
+        if in_hand not in (None, "auto"):
+            numbers = shared.split_numbers(in_hand, "in-hand", int)
         calibration = calibrate_in_hand(pair, score, numbers, method, policy, random_state)
     calibration.save(out)
     shared.say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
@@ -87,7 +90,7 @@ def calibrate(
 def calibrate_in_hand(
     pair: shared.Pair,
     score: str,
-    in_hand: list[int] | None,
+    in_hand: Any,
     method: Any,
     policy: dict[str, Any] | None,
     random_state: int,

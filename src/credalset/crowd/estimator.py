@@ -23,7 +23,7 @@ from credalset._validation import (
 from credalset.acceptance.losses import LOSSES, Beliefs
 from credalset.acceptance.rule import AcceptRule, Claim, keys_of, make_rule
 from credalset.crowd.accept import FitItems, believe, crowd_cases, suspicious_numbers
-from credalset.crowd.base import Crowd, VotedItems, enough_votes, read_voted
+from credalset.crowd.base import HELD_BACK, Crowd, VotedItems, enough_votes, read_voted
 from credalset.crowd.bias import ClassBias, fit_bias
 from credalset.crowd.check import CrowdCheck, check_crowd
 from credalset.crowd.drawing import draw_votes
@@ -36,6 +36,8 @@ from credalset.exceptions import warn
 from credalset.scores import get_score
 
 KEPT = 2_000  # fit items that are kept, to choose what is tested of others
+LADDER = (*range(11), 15, 20, 30, 50)  # numbers of votes in hand that in_hand="auto" tries
+FEWEST_IMPUTED = 50  # items that calibrate one of these numbers by imputation
 MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus is not tried
 
 
@@ -235,7 +237,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         votes: Any,
         score: Any = "kl",
         *,
-        in_hand: Any = (0, 1, 2, 3, 5),
+        in_hand: Any = "auto",
         method: Literal["panel", "imputed"] = "panel",
         scale: Literal["posterior"] | None = "posterior",
         groups: Any = None,
@@ -265,8 +267,11 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
             same names.
         score : str or Score
             Nonconformity score, as in `credalset.conformalize`.
-        in_hand : sequence of int
-            Numbers of votes in hand to calibrate for.
+        in_hand : "auto" or sequence of int
+            Numbers of votes in hand to calibrate for. Items with another number are thinned at
+            random to the next smaller one, which throws votes away. ``"auto"`` takes all numbers
+            from 0 to 10, and 15, 20, 30 and 50, that have enough items: nine of ten panel items
+            keep 10 later votes, or 50 items are imputed.
         method : {"panel", "imputed"}
             As above. The guarantee of ``"panel"`` also holds for few items; the sets are then wide
             or the whole simplex.
@@ -292,9 +297,9 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         check_choice(method, "method", ("panel", "imputed"))
         check_choice(scale, "scale", SCALES)
         chosen = get_score(score)
-        numbers = _as_numbers(in_hand)
         generator = as_generator(random_state)
         voted = self._read(predictions, votes, partial=False).with_groups(groups)
+        numbers = _read_numbers(in_hand, voted.n_votes, method, min_votes)
         rows, least = enough_votes(voted, numbers[-1], min_votes, "in_hand", method)
         voted = voted[rows]
         if method == "panel":
@@ -532,10 +537,29 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         return crowd
 
 
-def _as_numbers(in_hand: Any) -> tuple[int, ...]:
+def _read_numbers(
+    in_hand: Any, n_votes: FloatArray, method: str, min_votes: int | None
+) -> tuple[int, ...]:
+    """Return the numbers of votes in hand to calibrate for, in ascending order."""
+    if isinstance(in_hand, str) and in_hand == "auto":
+        return _numbers_with_enough_items(n_votes, method, min_votes)
     values = [in_hand] if isinstance(in_hand, Integral) else list(in_hand)
     if not values or not all(isinstance(h, int | np.integer) and h >= 0 for h in values):
         raise ValueError(
-            f"in_hand must be numbers of votes, such as (0, 1, 2, 3, 5), but is {in_hand!r}."
+            f"in_hand must be 'auto' or numbers of votes, such as (0, 1, 2, 3), but is {in_hand!r}."
         )
     return tuple(sorted({int(h) for h in values}))
+
+
+def _numbers_with_enough_items(
+    n_votes: FloatArray, method: str, min_votes: int | None
+) -> tuple[int, ...]:
+    """Return 0 and the other numbers in `LADDER` that enough items can calibrate."""
+    if method == "imputed":
+        return tuple(h for h in LADDER if h == 0 or (n_votes >= h).sum() >= FEWEST_IMPUTED)
+    # All parts of a panel have the same items, so that a large number would leave some out.
+    panel = n_votes[n_votes >= (HELD_BACK if min_votes is None else min_votes)]
+    spare = np.quantile(panel, 0.1, method="lower") if len(panel) else 0.0
+    if min_votes is not None:
+        spare = min_votes
+    return tuple(h for h in LADDER if h == 0 or h + HELD_BACK <= spare)

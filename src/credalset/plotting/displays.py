@@ -181,8 +181,9 @@ def votes_coming_in(
     >>> crowd = cs.DirichletCrowd().fit(p[:200], counts[:200])
     >>> calibration = crowd.conformalize(p[200:599], counts[200:599], in_hand=(0, 3, 10))
     >>> ax = votes_coming_in(calibration, p[599], counts[599], ax=Figure().subplots())
-    >>> ax.get_xlabel()
-    'votes in hand'
+    >>> print(ax.get_xlabel())
+    votes in hand
+    (1 more class: at most 0.06)
     """
     if "votes" not in calibration.supports:
         raise ValueError(

@@ -144,7 +144,10 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
 
 
 def adaptive(name: str, split: int) -> dict[str, Row]:
-    """Sets with and without the scale of the posterior, and without the class bias."""
+    """Sets with and without the scale of the posterior, and without the class bias.
+
+    Also around the mean of the posterior, which is what `DirichletCrowd.predict` returns.
+    """
     fit, calibrate, (p, counts) = parts_of(name, split)
     found = {}
     plain = cs.DirichletCrowd(class_bias=False).fit(*fit)
@@ -152,6 +155,11 @@ def adaptive(name: str, split: int) -> dict[str, Row]:
     for h in (0, 3):
         hand = hold_back(counts, h, np.random.default_rng(500 + split))
         truth = shares(counts - hand)
+        used = hold_back(calibrate[1], h, np.random.default_rng(600 + split))
+        around = plain.predict(calibrate[0], used)
+        g = plain.predict(p, hand)
+        made = cs.conformalize(around, calibrate[1] - used, "kl").predict_set(g, ALPHA)
+        found[f"{h}, kl, plain around the mean, no class bias"] = measure(made, truth, g)
         for title, scale, crowd in (
             ("plain, no class bias", None, plain),
             ("plain", None, corrected),

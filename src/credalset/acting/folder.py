@@ -138,7 +138,7 @@ def make_page(
         commands=[
             ("Votes for the items to ask", "credalset plan review -o tasks.csv"),
             ("New items, by the same rule", "credalset plan review new.csv -o steps.csv"),
-            ("To certify votes bought here", "credalset plan review --audit 200 -o tasks.csv"),
+            ("To certify after buying votes", "credalset plan review --audit 200 -o tasks.csv"),
         ],
     )
     return write_reviewed(page, path, About(**given), title)

@@ -24,7 +24,7 @@ MEANS = {
     "accept": "Take this label.",
     "ask": "Ask for another vote.",
     "divided": "Keep the distribution: people disagree, and more votes will not change that.",
-    "expert": "Someone decides.",
+    "expert": "An expert decides: votes are used up, or would not settle it.",
 }
 #: what follows from a step, after the votes and whatever else is known
 FOLLOWS = {

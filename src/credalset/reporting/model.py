@@ -100,7 +100,7 @@ class Standing:
             return "There are no items to report on"
         if not count:
             return f"None of {n:,} labels can be accepted yet"
-        verb = "look settled" if self.error is None else "can be accepted"
+        verb = "accepted, not certified" if self.error is None else "can be accepted"
         return f"{count:,} of {n:,} labels {verb}"
 
     @property
@@ -133,18 +133,19 @@ class Standing:
         """Return name, number of items and a remark of each step."""
         counts = self.queue.counts()
         n = max(len(self.queue), 1)
-        remarks = MEANS | {"divided": "People disagree; more votes will not change that."}
+        remarks = dict(MEANS)
         if self.error is not None:
             remarks["accept"] = "not certified"
             if self.n_certified:
-                what = "mean cost" if self.is_cost else "error"
+                what = "mean cost" if self.is_cost else "disagreement"
                 remarks["accept"] = f"{what} at most {self.bound}, certified"
                 if self.n_certified < counts["accept"]:
                     remarks["accept"] += f" for {self.n_certified:,}"
         if self.votes_to_come is not None and counts["ask"]:
             expected, low, high = self.votes_to_come
             votes = "vote" if round(expected) == 1 else "votes"
-            remarks["ask"] = f"about {expected:,.0f} {votes} to come ({low:,.0f} to {high:,.0f})"
+            interval = f"likely {low:,.0f} to {high:,.0f}"
+            remarks["ask"] = f"about {expected:,.0f} {votes} to come ({interval})"
         return [
             {
                 "key": step,
@@ -464,10 +465,10 @@ def set_statements(verdict: Verdict, assumption: Any) -> list[Statement]:
     found = []
     if assumption is not None:
         tone = "good" if assumption.p_value >= UNLIKELY else "warn"
-        agrees = "does not contradict" if tone == "good" else "contradicts"
+        found_by_test = "finds no contradiction" if tone == "good" else "contradicts it"
         words = (
-            f"Sets rest on a model of the crowd; a test on hidden votes {agrees} it "
-            f"(p = {assumption.p_value:.2g})."
+            "Sets (shares that a whole crowd may give an item) rest on a model of the crowd; a "
+            f"test on hidden votes {found_by_test} (p = {assumption.p_value:.2g})."
         )
         found.append(Statement(tone, words))
     elif verdict.status == "not tested":
@@ -477,7 +478,8 @@ def set_statements(verdict: Verdict, assumption: Any) -> list[Statement]:
         found.append(_validity(verdict))
     if verdict.width is not None and verdict.n_classes:
         useful = is_useful(verdict)
-        size = f"a set leaves {verdict.labels:.2g} of {verdict.n_classes} labels open on average"
+        possible = f"{verdict.labels:.2g} of {verdict.n_classes} labels"
+        size = f"{possible} remain possible for an item, on average"
         tone = "good" if useful else "warn"
         words = f"Sets help: {size}." if useful else f"Sets help little: {size}."
         link = "" if verdict.informative else "too-large"

@@ -165,10 +165,14 @@ def test_wrong_use_is_told_in_a_sentence(table: tuple[pd.DataFrame, np.ndarray],
 
 
 def test_lists_of_a_review_are_safe_in_a_spreadsheet(tmp_path: Path) -> None:
-    rows = [{"item": "=1+1", "votes": 3}, {"item": "0012", "votes": -2}]
-    with pytest.warns(CredalSetWarning, match="1 text in .* got an apostrophe in front"):
-        plan_review._write(str(tmp_path / "ask.csv"), rows, ["item", "votes"])
-    assert (tmp_path / "ask.csv").read_text() == '"item","votes"\n"\'=1+1",3\n"0012",-2\n'
+    rows = [{"item": "=1+1", "text": "=2", "votes": 3}, {"item": "0", "text": "", "votes": -2}]
+    with pytest.warns(CredalSetWarning) as warned:
+        plan_review._write(str(tmp_path / "ask.csv"), rows, ["item", "text", "votes"])
+    said = " ".join(str(each.message) for each in warned)
+    assert "1 text in" in said
+    assert "1 id in" in said
+    found = (tmp_path / "ask.csv").read_text()
+    assert found == '"item","text","votes"\n"=1+1","\'=2",3\n"0",,-2\n'
 
 
 def test_texts_may_be_repeated_but_not_differ(

@@ -172,5 +172,5 @@ def _write_tasks(out: str, table: Any, votes: Annotations, further: Any, rows: A
             "Rename it."
         )
     batch = pa.RecordBatch.from_pydict({table.id: [table.items[row] for row in rows]} | columns)
-    with table_writer(out, batch.schema, for_spreadsheets=True) as write:
+    with table_writer(out, batch.schema, for_spreadsheets=table.id) as write:
         write(batch)

@@ -205,5 +205,5 @@ def _write(out: str, rows: list[dict[str, Any]], names: list[str]) -> None:
 
     columns = {name: [row[name] for row in rows] for name in names}
     batch = pa.RecordBatch.from_pydict(columns)
-    with table_writer(out, batch.schema, for_spreadsheets=True) as write:
+    with table_writer(out, batch.schema, for_spreadsheets=names[0]) as write:
         write(batch)

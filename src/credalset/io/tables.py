@@ -598,7 +598,7 @@ def _read_arrow(file: File, head: bytes, stream: Any, format: str) -> Table:
 
 @contextmanager
 def table_writer(
-    path: str | Path, schema: pa.Schema, *, for_spreadsheets: bool = False
+    path: str | Path, schema: pa.Schema, *, for_spreadsheets: str | None = None
 ) -> Iterator[Any]:
     """Open a table for writing; it appears under its name only when everything is written.
 
@@ -612,15 +612,17 @@ def table_writer(
         Where to write; the suffix tells the format and the compression.
     schema : pyarrow schema
         Of the batches.
-    for_spreadsheets : bool
-        Whether people will open the table in a spreadsheet: in CSV and TSV, texts that it would run
-        as a formula then begin with an apostrophe. They are not the same texts when they are read
-        again, and a warning counts them.
+    for_spreadsheets : str, optional
+        The column of ids of a table that people will open in a spreadsheet: in CSV and TSV, texts
+        in the other columns that it would run as a formula begin with an apostrophe. Ids stay as
+        they are, because votes come back under them. A warning counts both.
     """
     import pyarrow as pa
 
     format = "csv" if path == STDIN else format_of(str(path))
-    guard = _Guard() if for_spreadsheets and format in ("csv", "tsv") else None
+    guard = None
+    if for_spreadsheets is not None and format in ("csv", "tsv"):
+        guard = _Guard(for_spreadsheets)
     if path == STDIN:
         with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, format, guard) as write:
             yield write
@@ -636,6 +638,12 @@ def table_writer(
             f"{plural(guard.n_quoted, 'text')} in {path} got an apostrophe in front, as a "
             "spreadsheet would run them as formulas. Write .parquet or .jsonl for the texts as "
             "they are."
+        )
+    if guard is not None and guard.n_ids:
+        warn(
+            f"{plural(guard.n_ids, 'id')} in {path} would run as formulas in a spreadsheet, and "
+            "stay as they are, because votes come back under them. Open the file as text if you "
+            "do not trust them."
         )
 
 
@@ -697,10 +705,22 @@ def _json_value(value: Any) -> Any:
 
 
 class _Guard:
-    """Puts an apostrophe before texts that a spreadsheet would run, and counts them."""
+    """Puts an apostrophe before texts that a spreadsheet would run, and counts them.
 
-    def __init__(self) -> None:
+    Texts in the column of ids are counted only.
+    """
+
+    def __init__(self, id: str) -> None:
+        self.id = id
         self.n_quoted = 0
+        self.n_ids = 0
+
+    def column(self, name: str, texts: list[str | None]) -> list[str | None]:
+        """Return the texts of a column as they are written."""
+        if name != self.id:
+            return [self(text) for text in texts]
+        self.n_ids += sum(text is not None and quote_formula(text) != text for text in texts)
+        return texts
 
     def __call__(self, text: str | None) -> str | None:
         quoted = None if text is None else quote_formula(text)
@@ -728,10 +748,10 @@ def _as_cells(batch: pa.RecordBatch, guard: _Guard | None) -> pa.RecordBatch:
                 )
             column = compute.if_else(compute.equal(column, ""), None, column)
             if guard is not None:
-                column = pa.array(map(guard, column.to_pylist()), pa.string())
+                column = pa.array(guard.column(name, column.to_pylist()), pa.string())
         columns.append(column)
     if guard is not None:
-        names = [quote_formula(name) for name in names]
+        names = [name if name == guard.id else quote_formula(name) for name in names]
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 

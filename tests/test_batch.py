@@ -226,6 +226,25 @@ def test_values_per_item_follow_the_items_by_name() -> None:
         read(SHARES.to_numpy()).per_item(groups, "groups")
 
 
+def test_a_mapping_is_matched_by_item() -> None:
+    """Its keys were taken for the values, so that every item was a cluster of its own."""
+    batch = read(pd.DataFrame([[0.5, 0.5]] * 3, index=["a", "b", "c"]))
+    assert batch.column({"c": 3, "a": 1, "b": 2, "d": 4}, "groups") == [1, 2, 3]
+    with pytest.raises(ValueError, match="1 item of predictions has no groups: 'c'"):
+        batch.column({"a": 1, "b": 2}, "groups")
+    with pytest.raises(ValueError, match="groups names its items"):
+        read([[0.5, 0.5]]).column({"a": 1}, "groups")
+    with pytest.raises(TypeError, match="groups is a set"):
+        batch.column({"a", "b", "c"}, "groups")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_every_item_has_a_key(missing: Any) -> None:
+    """Missing clusters were one cluster, or each its own, by the way they were written."""
+    with pytest.raises(ValueError, match=r"clusters has a missing value \(first: row 1\)"):
+        read([[0.5, 0.5]] * 2).keys(["x", missing], "clusters")
+
+
 def test_a_default_index_beside_the_same_numbers_in_another_order_is_refused() -> None:
     batch = read(SHARES.set_axis([1, 0]))
     with pytest.raises(ValueError, match="groups has the default index"):

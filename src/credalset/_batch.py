@@ -18,7 +18,7 @@ which read nothing again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -444,9 +444,14 @@ class Batch(Named):
     def per_item(self, values: Any, name: str) -> Any:
         """Return values with one entry, or row, per item, in the order of the items.
 
-        A pandas object with names is matched by name; values of further items are not used.
+        A pandas object with names, or a mapping of items to values, is matched by name; values of
+        further items are not used.
         """
         unmasked(values, name)
+        if isinstance(values, Set):
+            raise TypeError(f"{name} is a set, which has no order. Pass a list or a mapping.")
+        if isinstance(values, Mapping):
+            return self._per_named_item(values, name)
         if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
             return values
         own = item_names(values, name)
@@ -455,6 +460,24 @@ class Batch(Named):
         if rows is None:
             return values
         return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
+
+    def _per_named_item(self, values: Mapping[Any, Any], name: str) -> list[Any]:
+        keys = as_names(values)
+        self._refuse_one_sided(keys, "items", name)
+        rows = match_names(keys, self.items, "items", name, self.name)
+        given = list(values.values())
+        return given if rows is None else [given[row] for row in rows]
+
+    def keys(self, values: Any, name: str) -> list[Any]:
+        """Return the key of each item, such as its cluster, of which none may be missing."""
+        found = self.column(values, name)
+        for row, key in enumerate(found):
+            if key is None or key != key:
+                raise ValueError(
+                    f"{name} has a missing value (first: row {row}). Give each item a key, of its "
+                    "own if it belongs to no other."
+                )
+        return found
 
     def column(self, values: Any, name: str) -> list[Any]:
         """Return one value per item as a list, in the order of the items."""

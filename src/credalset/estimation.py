@@ -277,7 +277,7 @@ def estimate(
     found = _estimate(sample, names, is_share, level, population)
     parts = {}
     if groups is not None:
-        column = batch.column(groups, "groups")
+        column = batch.keys(groups, "groups")
         for key in dict.fromkeys(column):
             rows = np.flatnonzero([each == key for each in column])
             part = sample.take(rows)
@@ -360,7 +360,7 @@ def _keys(batch: Batch, keys: Any, name: str) -> IntArray | None:
     if keys is None:
         return None
     numbers: dict[Any, int] = {}
-    column = batch.column(keys, name)
+    column = batch.keys(keys, name)
     return np.array([numbers.setdefault(key, len(numbers)) for key in column], dtype=np.int64)
 
 

@@ -324,7 +324,7 @@ def compare(
     answers, labels = read_judged(judges, votes)
     batch = answers.batch()
     columns = read_kinds(batch, kinds)
-    cluster = None if clusters is None else _numbers(batch.column(clusters, "clusters"))
+    cluster = None if clusters is None else _numbers(batch.keys(clusters, "clusters"))
     voted = labels.has_votes
     price = _read_prices(prices, answers.names)
     classes = answers.labels[: answers.n_classes]

@@ -432,7 +432,7 @@ def keys_of(batch: Batch, keys: Any, name: str, rows: IntArray) -> list[Any] | N
 
 def read_codes(batch: Batch, values: Any, name: str) -> tuple[IntArray, Names]:
     """Return the number of the key of each item, and the keys in order of appearance."""
-    keys = batch.column(values, name)
+    keys = batch.keys(values, name)
     place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([place[key] for key in keys], dtype=np.int64), tuple(place)
 

@@ -424,7 +424,7 @@ def cascade(
     columns = read_kinds(batch, kinds)
     unit = np.arange(len(answers))
     if clusters is not None:
-        unit = np.unique(_numbers(batch.column(clusters, "clusters")), return_inverse=True)[1]
+        unit = np.unique(_numbers(batch.keys(clusters, "clusters")), return_inverse=True)[1]
     generator = as_generator(random_state)
     seed = int(generator.integers(1 << 31))
     fitted, others = _parts(counts, unit, generator)

@@ -273,7 +273,7 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         judges, kinds = self._take_kinds(judges, kinds, fitting=True)
         answers, labels = read_judged(judges, votes)
         batch = answers.batch()
-        keys = None if clusters is None else _codes(batch.column(clusters, "clusters"))
+        keys = None if clusters is None else _codes(batch.keys(clusters, "clusters"))
         return self._fit(answers, labels, read_kinds(batch, kinds), keys)
 
     def _fit(

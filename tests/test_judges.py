@@ -334,13 +334,13 @@ def test_agree_with_judges(folder: Path, capsys: Any) -> None:
     picture = folder / "judges.svg"
     spec = "a=judges.gpt.probs,b=judges.claude.label"
     more = ("--judges", spec, "--price", "a=0.01,b=0.1", "--plot", picture, "--json")
-    assert command("agree", votes, answers, *more) == 0
+    assert command("agree", answers, votes, *more) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["judge"] for row in found["judges"]] == ["a", "b", POOL, CONSTANT]
     assert found["judges"][1]["price"] == 0.1
     assert picture.stat().st_size > 1000
     assert command("agree", votes, "--judges", "gpt=label") == 2
-    assert command("agree", votes, answers, "--price", "gpt") == 2
+    assert command("agree", answers, votes, "--price", "gpt") == 2
 
 
 def test_estimate_with_judges(folder: Path, capsys: Any) -> None:

@@ -208,7 +208,7 @@ class Comparison:
         judges = self.rows[:-2]
         alone = min(judges, key=lambda row: row["log_loss"])
         names = ", ".join(map(str, self.keep))
-        found = [f"Best alone: {alone['judge']}. Keep: {names}."]
+        found = [f"Best alone by log loss: {alone['judge']}. Keep: {names}."]
         pool = self.rows[-2]
         constant = self.rows[-1]
         passing = [str(row["judge"]) for row in judges if (row["winning_rate"] or 0.0) >= 0.5]

@@ -50,7 +50,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) -> None:
     """Four commands: which judges to keep, the corrected average, queue and page, and tasks."""
-    said = run("agree", "votes.csv", "judged.jsonl", "--judges", NAMED, "--kinds", "kind").out
+    said = run("agree", "judged.jsonl", "votes.csv", "--judges", NAMED, "--kinds", "kind").out
     assert "Keep: gpt" in said
     assert "constant" in said
     said = run("estimate", "judged.jsonl", "votes.csv", "--judges", "auto").out
@@ -96,9 +96,21 @@ def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) ->
         (["--judges", "judged.jsonl", "--price", "gpt=much"], "must be name=number"),
         (["--judges", "judged.jsonl", "--price", "gpt=1"], "none for"),
         (["--label-studio", "tasks.csv"], "must name a file .json"),
-        (["--judges", "gpt=judges.gpt.probs"], "is no file"),
+        (["--judges", "gpt=judges.gpt.probs"], "before the votes: answers.jsonl"),
+        (["judged.jsonl", "--judges", "gpt=judges.gpt.probs"], "The votes come last"),
     ],
 )
 def test_options_that_do_not_fit(folder: Path, run: Run, options: list[str], message: str) -> None:
     done = run("review", folder / "votes.csv", "-o", "other", *options, code=2)
     assert message in done.err
+
+
+def test_votes_come_last_and_kinds_are_columns_of_the_answers(folder: Path, run: Run) -> None:
+    """One order of files in three commands, and messages that say it."""
+    judged = ("judged.jsonl", "votes.csv", "--judges", "gpt=judges.gpt.probs")
+    for command in (("agree",), ("estimate",), ("review", "-o", "out", "--error", "0.4")):
+        wrong = (*command, "votes.csv", "judged.jsonl", *judged[2:], "--kinds", "kind")
+        assert "The votes come last, after the answers" in run(*wrong, code=2).err
+        run(*command, *judged, "--kinds", "kind")
+    said = run("agree", *judged, "--kinds", "size", code=2).err
+    assert "--kinds names the column 'size', which judged.jsonl does not have" in said

@@ -10,12 +10,11 @@ from typing import Any
 
 from credalset._display import plural
 from credalset.cli import shared
-from credalset.cli.judges import answers_of, items_of, kinds_of, read_answers
+from credalset.cli.judges import answers_of, items_of, read_answers, read_votes
 from credalset.crowd.cascades import PERSON, Cascade, cascade
 from credalset.exceptions import need
 from credalset.io.tables import table_writer
 from credalset.votes import Annotations
-from credalset.votes.files import read_vote_table
 
 CASCADE = "cascade.csv"
 
@@ -91,14 +90,12 @@ def read_judged_items(
     texts: str | None,
 ) -> JudgedItems:
     """Read the answers of judges: those of a file, or those before the votes."""
-    answers = tables[0] if len(tables) == 2 else None
-    path, columns = answers_of(judges, answers)
-    assert path is not None
+    path, columns = answers_of(tables, judges)
     extra = {"groups": groups, "clusters": clusters, "texts": texts}
     table = read_answers(path, columns, id, kinds, **extra)
     more = {name: table.extra.get(name) for name in extra}
     names = items_of(table)
-    found = JudgedItems(path, columns, table.answers, names, table.id, kinds_of(table), **more)
+    found = JudgedItems(path, columns, table.answers, names, table.id, table.kinds, **more)
     return found.take(names)
 
 
@@ -145,8 +142,8 @@ class JudgedReview:
         cls, tables: Sequence[str], judges: str, terms: CascadeTerms, **columns: str | None
     ) -> JudgedReview:
         """Read answers and votes, and plan."""
+        votes = read_votes(tables)
         items = read_judged_items(tables, judges, **columns)
-        votes = read_vote_table(tables[-1])
         voted = set(map(str, votes.items or ()))
         inside = items.take([item for item in items.items if item in voted])
         outside = items.take([item for item in items.items if item not in voted])

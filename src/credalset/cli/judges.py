@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from credalset.exceptions import need
 from credalset.io.judged import JudgedTable, read_judges
 from credalset.judges import compare
 from credalset.predictors.pool import JudgePool
+from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
 
 Judges = Annotated[
@@ -22,6 +24,13 @@ Judges = Annotated[
     Option(
         help="Columns of judges: gpt=judges.gpt.probs,claude=judges.claude.label; or all of the "
         "object judges: auto."
+    ),
+]
+JudgesOrTable = Annotated[
+    str | None,
+    Option(
+        help="Table with answers of judges; or, if it is given before the votes, columns of "
+        "judges: gpt=judges.gpt.probs,claude=judges.claude.label, or auto."
     ),
 ]
 Kinds = Annotated[
@@ -38,19 +47,12 @@ def read_answers(
     path: str, judges: str | None, id: str | None, kinds: str | None, **extra: str | None
 ) -> JudgedTable:
     """Read the answers of judges, with the columns of kinds."""
-    columns = {f"kind {name}": name for name in shared.split(kinds)}
-    named = None if judges in (None, AUTO) else judges
-    return read_judges(path, named, id=id, extra={**columns, **extra})
+    return read_judges(path, columns_of(judges), id=id, kinds=shared.split(kinds), extra=extra)
 
 
-def kinds_of(table: JudgedTable) -> Any:
-    """Return the columns of kinds of a table, or None."""
-    found = {
-        role.removeprefix("kind "): column
-        for role, column in table.extra.items()
-        if role.startswith("kind ")
-    }
-    return found or None
+def columns_of(judges: str | None) -> str | None:
+    """Return the named columns of judges; None for those of the object ``judges``."""
+    return None if judges == AUTO else judges
 
 
 def items_of(table: JudgedTable) -> tuple[str, ...]:
@@ -76,8 +78,7 @@ def read_prices(prices: list[str] | None) -> dict[str, float] | None:
 
 
 def compare_judges(
-    votes: str,
-    answers: str,
+    tables: Sequence[str],
     judges: str | None,
     *,
     id: str | None,
@@ -94,11 +95,13 @@ def compare_judges(
     """Compare judges with people, and print tables."""
     if plot is not None:
         shared.check_output(plot, overwrite)
-    table = read_answers(answers, judges, id, kinds, clusters=clusters)
+    path, columns = answers_of(tables, judges)
+    votes = read_votes(tables)
+    table = read_answers(path, columns, id, kinds, clusters=clusters)
     found = compare(
         table.answers,
-        read_vote_table(votes),
-        kinds=kinds_of(table),
+        votes,
+        kinds=table.kinds,
         clusters=table.extra.get("clusters"),
         ratings=ratings or None,
         epsilon=epsilon,
@@ -160,14 +163,14 @@ def estimate(
     are kept from its own prediction; other predictions must not have been trained on these votes.
     """
     roles = {"groups": groups, "strata": strata, "clusters": clusters, "weights": weights}
-    counted = read_vote_table(votes)
+    counted = read_votes([predictions, votes] if judges is not None else [votes])
     if judges is not None:
         if columns is not None or logits:
             raise ValueError("--columns and --logits are about predictions: leave out --judges.")
         table = read_answers(predictions, judges, id, kinds, **roles)
         pool = JudgePool(scale=True if ratings else None, random_state=random_state)
         kept = table.extra.get("clusters")
-        pool.fit(table.answers, counted, kinds=kinds_of(table), clusters=kept)
+        pool.fit(table.answers, counted, kinds=table.kinds, clusters=kept)
         frame = need("pandas").DataFrame(pool.oof_, list(pool.items_ or ()), list(pool.classes_))
         extra = {role: table.extra[role] for role in roles if role in table.extra}
     else:
@@ -220,16 +223,26 @@ def _values_of(classes: Any) -> list[float]:
         ) from None
 
 
-def answers_of(judges: str | None, answers: str | None) -> tuple[str | None, str | None]:
-    """Return the file with the answers and the columns: ``--judges`` may name either."""
-    if judges is None and answers is None:
-        return None, None
-    if answers is None:
-        if judges is None or not Path(judges).exists():
-            raise ValueError(
-                f"--judges names {judges!r}, which is no file. Give the file with the answers, "
-                "after the votes or as --judges, and their columns with --judges "
-                "gpt=column,claude=column."
-            )
-        return judges, None
-    return answers, judges
+def answers_of(tables: Sequence[str], judges: str | None) -> tuple[str, str | None]:
+    """Return the file with the answers, and the columns of judges if they are named.
+
+    The answers come before the votes, as predictions do; or ``--judges`` names their file.
+    """
+    if len(tables) == 2:
+        return tables[0], columns_of(judges)
+    if judges is None or not Path(judges).exists():
+        raise ValueError(
+            f"--judges {judges} names columns, or a file that does not exist. Give the file with "
+            f"the answers before the votes: answers.jsonl {tables[-1]} --judges {judges}"
+        )
+    return judges, None
+
+
+def read_votes(tables: Sequence[str]) -> Annotations:
+    """Read the votes, which are in the last of one or two tables."""
+    try:
+        return read_vote_table(tables[-1])
+    except ValueError as error:
+        if len(tables) == 1:
+            raise
+        raise ValueError(f"{error} The votes come last, after the answers of judges.") from None

@@ -13,7 +13,7 @@ from credalset.acting.audit import draw_sample
 from credalset.acting.folder import MODEL, QUEUE, load_rule, write_record
 from credalset.acting.record import RECORD, Record
 from credalset.cli import shared
-from credalset.cli.judges import items_of, kinds_of, read_answers
+from credalset.cli.judges import items_of, read_answers
 from credalset.io.items import ItemTable, select_voted
 from credalset.io.store import load
 from credalset.io.tables import read_table, table_writer
@@ -180,7 +180,7 @@ def _pool(pool: JudgePool, source: shared.TableSource) -> tuple[Any, Any]:
     kinds = ",".join(pool.kind_columns_ or ())
     groups = (source.extra or {}).get("groups")
     judged = read_answers(source.path, source.columns, source.id, kinds or None, groups=groups)
-    shares = pool.predict_proba(judged.answers, kinds=kinds_of(judged))
+    shares = pool.predict_proba(judged.answers, kinds=judged.kinds)
     items = items_of(judged)
     column = judged.extra.get("groups")
     extra = {} if column is None else {"groups": column.loc[list(items)].to_numpy()}

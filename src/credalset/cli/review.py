@@ -42,13 +42,7 @@ def review(
             "column with the texts, for the page."
         ),
     ] = None,
-    judges: Annotated[
-        str | None,
-        Option(
-            help="Table with answers of judges, in place of predictions; or their columns in the "
-            "first table: gpt=column,claude=column."
-        ),
-    ] = None,
+    judges: judging.JudgesOrTable = None,
     kinds: judging.Kinds = None,
     price: Annotated[
         list[str] | None,

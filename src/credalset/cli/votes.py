@@ -25,11 +25,14 @@ TABLE = "table"  # the kind of predictions and features
 
 
 def agree(
-    votes: shared.VotesFile,
-    answers: Annotated[
-        str | None, Argument(help="Answers of judges, to compare with people: one row per item.")
-    ] = None,
-    judges: judging.Judges = None,
+    tables: Annotated[
+        list[str],
+        Argument(
+            metavar="[ANSWERS] VOTES",
+            help="Answers of judges (one row per item), to compare with people, and votes.",
+        ),
+    ],
+    judges: judging.JudgesOrTable = None,
     id: shared.Id = None,
     kinds: judging.Kinds = None,
     clusters: judging.Clusters = None,
@@ -58,12 +61,13 @@ def agree(
     With answers of judges: agreement with people, the alternative annotator test, the same for a
     pool of all judges and for a constant that never reads the item, and what each judge adds.
     """
-    path, columns = judging.answers_of(judges, answers)
-    if path is not None:
+    if len(tables) > 2:
+        raise ValueError(f"agree takes answers of judges and votes, but got {len(tables)} tables.")
+    votes = tables[-1]
+    if judges is not None or len(tables) == 2:
         judging.compare_judges(
-            votes,
-            path,
-            columns,
+            tables,
+            judges,
             id=id,
             kinds=kinds,
             clusters=clusters,

@@ -37,11 +37,14 @@ class JudgedTable:
         Further columns by what they are used for.
     id : str
         Column that names the items.
+    kinds : dict of series, or None
+        Columns with kinds of items, by their names.
     """
 
     answers: dict[str, Any]
     extra: dict[str, Any]
     id: str = "item"
+    kinds: dict[str, Any] | None = None
 
 
 def read_judges(
@@ -49,6 +52,7 @@ def read_judges(
     judges: str | None = None,
     *,
     id: str | None = None,
+    kinds: Sequence[str] = (),
     extra: Mapping[str, str | None] | None = None,
 ) -> JudgedTable:
     """Read the answers of judges, and further columns, from a table.
@@ -62,6 +66,8 @@ def read_judges(
         object of probabilities. By default the fields of the object ``judges``.
     id : str, optional
         Column that names the items.
+    kinds : sequence of str, optional
+        Columns with kinds of items.
     extra : mapping, optional
         Further columns by what they are used for; ``weights`` holds numbers, others texts.
     """
@@ -70,11 +76,13 @@ def read_judges(
         records = [record for _, found in read_records(path).files for record in found]
         kind = next((kind for kind in BY_JUDGE if records and TOOLS[kind].recognise(records)), None)
         if kind is not None:
-            return _by_judge(path, kind, wanted)
+            used = [*(["kinds"] if kinds else []), *wanted]
+            return _by_judge(path, kind, used)
     table = read_table(path, whole=True)
     id = find_id(table.schema.names) if id is None else id
     names = table.schema.names
-    for role, name in {"id": id, **wanted}.items():
+    roles = [("id", id), *(("kinds", name) for name in kinds), *wanted.items()]
+    for role, name in roles:
         if name not in names:
             raise ValueError(
                 f"{role} names the column {name!r}, which {path} does not have; it has "
@@ -97,15 +105,16 @@ def read_judges(
             values = rows.numbers(list(columns.values()), optional=True)
             answers[judge] = pandas.DataFrame(values, items, list(columns))
     more = {role: pandas.Series(rows.extra(name, role), items) for role, name in wanted.items()}
-    return JudgedTable(answers, more, id)
+    found = {name: pandas.Series(rows.extra(name, "kinds"), items) for name in kinds}
+    return JudgedTable(answers, more, id, found or None)
 
 
-def _by_judge(path: str, kind: str, extra: Mapping[str, Any]) -> JudgedTable:
+def _by_judge(path: str, kind: str, used: Sequence[str]) -> JudgedTable:
     """Return labels that an export holds by judge and item."""
-    if extra:
+    if used:
         raise ValueError(
             f"{path} holds labels by judge and item, and no other columns: leave out "
-            f"--{next(iter(extra))}, or write a table with one row per item."
+            f"--{used[0]}, or write a table with one row per item."
         )
     table = Annotations.read(path, kind).table
     answers: dict[str, Any] = {}

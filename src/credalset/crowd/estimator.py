@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._batch import Names
-from credalset._typing import FloatArray, RandomState
+from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import (
     as_generator,
     as_positive_int,
@@ -538,7 +538,7 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
 
 
 def _read_numbers(
-    in_hand: Any, n_votes: FloatArray, method: str, min_votes: int | None
+    in_hand: Any, n_votes: IntArray, method: str, min_votes: int | None
 ) -> tuple[int, ...]:
     """Return the numbers of votes in hand to calibrate for, in ascending order."""
     if isinstance(in_hand, str) and in_hand == "auto":
@@ -552,7 +552,7 @@ def _read_numbers(
 
 
 def _numbers_with_enough_items(
-    n_votes: FloatArray, method: str, min_votes: int | None
+    n_votes: IntArray, method: str, min_votes: int | None
 ) -> tuple[int, ...]:
     """Return 0 and the other numbers in `LADDER` that enough items can calibrate."""
     if method == "imputed":

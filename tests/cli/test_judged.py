@@ -114,3 +114,31 @@ def test_votes_come_last_and_kinds_are_columns_of_the_answers(folder: Path, run:
         run(*command, *judged, "--kinds", "kind")
     said = run("agree", *judged, "--kinds", "size", code=2).err
     assert "--kinds names the column 'size', which judged.jsonl does not have" in said
+
+
+def test_plan_names_judges_beside_other_objects(folder: Path, run: Run) -> None:
+    """A table that needs --judges in a review needs it in a plan, which checks first."""
+    path = folder / "judged.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["judges"]["gpt"]["meta"] = {"tokens": 12}
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    named = ("--judges", "gpt=judges.gpt.probs,claude=judges.claude.label")
+    review = ("review", path, "votes.csv", *named, "-o", "out", "--error", "0.2")
+    said = run(*review).err
+    assert "--judges gpt=judges.gpt.probs" in said
+    plan = ("plan", "out", "-o", "ask.csv", "--label-studio", "tasks.json")
+    assert "several objects" in run(*plan, "--items", path, code=2).err
+    (folder / "some.csv").write_text("id,text\nother,nothing\n")
+    assert "has no row for" in run(*plan, "--items", "some.csv", code=2).err
+    assert "--items" in run(*plan, *named, code=2).err
+    assert not list(folder.glob("ask.csv")) + list(folder.glob("tasks.*"))
+    run(*plan, "--items", path, *named)
+    tasks = json.loads((folder / "tasks.json").read_text())
+    assert len(tasks) == len(rows_of(folder / "ask.csv")) > 0
+    assert {each["model_version"] for task in tasks for each in task["predictions"]} == {
+        "gpt",
+        "claude",
+    }
+    run("plan", "out", path, "-o", "new.csv", *named)
+    assert len(rows_of(folder / "new.csv")) == N

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from typer import Argument, Option
 
 from credalset._display import plural
 from credalset.acting.asking import items_to_ask
+from credalset.cli import judges as judging
 from credalset.cli import shared, tasks
 from credalset.cli.plan_review import is_review, plan_new, plan_reviewed
 from credalset.crowd import VotingPolicy
@@ -50,6 +50,7 @@ def plan(
     strict: shared.Strict = False,
     label_studio: tasks.LabelStudio = None,
     items: tasks.Items = None,
+    judges: judging.Judges = None,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -67,22 +68,27 @@ def plan(
     tasks.check_output(label_studio, overwrite)
     if items is not None and label_studio is None:
         raise ValueError("--items is about tasks: name their file with --label-studio.")
+    if judges is not None and items is None and predictions is None:
+        raise ValueError("--judges names columns of a table of items: give it with --items.")
     options = shared.given(
         lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes
     )
     extra = {"texts": texts, "groups": groups}
+    wanted = tasks.Wanted()
+    if label_studio is not None:
+        named = judging.columns_of(judges)
+        known = tasks.read(items or predictions, id=id, judges=named)
+        wanted = tasks.Wanted(label_studio, known)
     if is_review(calibration):
         if options:
             raise ValueError(f"{calibration} is a review, which has a policy of its own.")
         if predictions is None:
-            names, classes = plan_reviewed(calibration, out, audit, random_state, as_json=as_json)
-            _write_label_studio(label_studio, names, classes, items, id)
+            plan_reviewed(calibration, out, audit, random_state, wanted, as_json=as_json)
         elif audit is not None:
             raise ValueError("--audit is about reviewed items: leave out the predictions.")
         else:
             source = shared.TableSource(predictions, id, columns, extra, logits, strict)
-            names, classes = plan_new(calibration, source, out, votes_in_hand, as_json=as_json)
-            _write_label_studio(label_studio, names, classes, items or predictions, id)
+            plan_new(calibration, source, judges, out, votes_in_hand, wanted, as_json=as_json)
         return
     if predictions is None or audit is not None:
         shared.load_model(calibration)
@@ -121,9 +127,10 @@ def plan(
     order = np.argsort(-forecast.votes, kind="stable")
     asked = asked[order]
     further = forecast.votes[order]
-    _write_tasks(out, table, found, further, asked)
     names = [str(table.items[row]) for row in asked]
-    _write_label_studio(label_studio, names, table.names or (), items or predictions, id)
+    wanted.check(names, table.names or ())
+    _write_tasks(out, table, found, further, asked)
+    wanted.write(names, table.names or ())
     if as_json:
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
         shared.print_json(
@@ -144,18 +151,6 @@ def plan(
         shared.say_next(
             ("With one more vote on each", ["plan", calibration, predictions, *more, *again])
         )
-
-
-def _write_label_studio(
-    path: str | None,
-    names: Sequence[str],
-    classes: Sequence[Any],
-    items: str | None,
-    id: str | None,
-) -> None:
-    """Write tasks for Label Studio, if they are wanted."""
-    if path is not None:
-        tasks.write(path, names, classes, tasks.read(items, id=id))
 
 
 def _write_tasks(out: str, table: Any, votes: Annotations, further: Any, rows: Any) -> None:

@@ -13,7 +13,8 @@ from credalset.acting.audit import draw_sample
 from credalset.acting.folder import MODEL, QUEUE, load_rule, write_record
 from credalset.acting.record import RECORD, Record
 from credalset.cli import shared
-from credalset.cli.judges import items_of, read_answers
+from credalset.cli.judges import columns_of, items_of, read_answers
+from credalset.cli.tasks import Wanted
 from credalset.io.items import ItemTable, select_voted
 from credalset.io.store import load
 from credalset.io.tables import read_table, table_writer
@@ -28,12 +29,9 @@ def is_review(folder: str) -> bool:
 
 
 def plan_reviewed(
-    folder: str, out: str, audit: int | None, seed: int, *, as_json: bool
-) -> tuple[list[str], tuple[str, ...]]:
-    """List the items of a review that are to be asked, and those of an audit among them.
-
-    Returns their names, in the order of the list, and the classes.
-    """
+    folder: str, out: str, audit: int | None, seed: int, wanted: Wanted, *, as_json: bool
+) -> None:
+    """List the items of a review that are to be asked, and those of an audit among them."""
     rows = _read_queue(Path(folder))
     id = next(iter(rows[0])) if rows else "item"
     asked = [row for row in rows if row["step"] == "ask"]
@@ -51,10 +49,13 @@ def plan_reviewed(
         # In random order and without other columns, so that nobody can tell them apart.
         order = np.random.default_rng([seed, 5, len(record)]).permutation(len(names))
         tasks = [{id: names[place]} for place in order]
+    classes = Record.read(Path(folder)).classes
+    wanted.check(names_of(tasks), classes)
     _write(out, tasks, [id] if audit is not None else list(kept))
     if as_json:
         shared.print_json("plan", n_items=len(rows), n_to_ask=len(asked), n_audited=size)
-        return names_of(tasks), Record.read(Path(folder)).classes
+        wanted.write(names_of(tasks), classes)
+        return
     words = f"{len(asked)} of {plural(len(rows), 'item')} to ask"
     if audit is not None:
         words += f", and {size} to audit among them: one vote each"
@@ -62,7 +63,7 @@ def plan_reviewed(
         f"{words}\nWrote {plural(len(tasks), 'item')} to {out}\n"
         f"When their votes are in your file, review again in {folder} with --overwrite."
     )
-    return names_of(tasks), Record.read(Path(folder)).classes
+    wanted.write(names_of(tasks), classes)
 
 
 def names_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -103,19 +104,18 @@ def _read_queue(folder: Path) -> list[dict[str, Any]]:
 def plan_new(
     folder: str,
     source: shared.TableSource,
+    judges: str | None,
     out: str,
     votes_in_hand: str | None,
+    wanted: Wanted,
     *,
     as_json: bool,
-) -> tuple[list[str], tuple[str, ...]]:
-    """Give new items their next steps, by the rule of a review; reviewed items keep theirs.
-
-    Returns the names of those that are asked, and the classes.
-    """
+) -> None:
+    """Give new items their next steps, by the rule of a review; reviewed items keep theirs."""
     stored = load_rule(folder)
     rule = stored.rule
     record = Record.read(folder)
-    table, predictions = _predict(Path(folder), stored, source)
+    table, predictions = _predict(Path(folder), stored, source, judges)
     votes = None
     if votes_in_hand is None:
         shared.note(shared.NO_VOTES)
@@ -139,15 +139,17 @@ def plan_new(
             rows[place] = {table.id: row[table.id]} | kept
     if n_seen:
         shared.note(f"{plural(n_seen, 'item')} were reviewed: their steps are those of the review.")
-    _write(out, rows, list(rows[0]) if rows else [table.id])
     to_ask = names_of([row for row in rows if row["step"] == "ask"])
+    wanted.check(to_ask, record.classes)
+    _write(out, rows, list(rows[0]) if rows else [table.id])
     counts_of = {step: sum(row["step"] == step for row in rows) for step in queue.counts()}
     if as_json:
         shared.print_json("plan", n_items=len(rows), steps=counts_of, certified=queue.certified)
-        return to_ask, record.classes
+        wanted.write(to_ask, record.classes)
+        return
     words = ", ".join(f"{count} {step}" for step, count in counts_of.items())
     shared.say(f"{words}\n{queue.certified or 'Not certified.'}\nWrote {out}")
-    return to_ask, record.classes
+    wanted.write(to_ask, record.classes)
 
 
 def _like(cell: Any, text: Any) -> Any:
@@ -157,13 +159,15 @@ def _like(cell: Any, text: Any) -> Any:
     return text
 
 
-def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any, Any]:
+def _predict(
+    folder: Path, stored: Any, source: shared.TableSource, judges: str | None
+) -> tuple[Any, Any]:
     """Read predictions, or make them with what the review has learned."""
     classes = stored.rule.classes
     if (folder / MODEL).is_dir():
         model = load(folder / MODEL)
         if isinstance(model, JudgePool):
-            return _pool(model, source)
+            return _pool(model, source, judges)
         table = source.features()
         shares = model.predict_proba(table.frame())
     elif stored.shares is not None:
@@ -175,11 +179,13 @@ def _predict(folder: Path, stored: Any, source: shared.TableSource) -> tuple[Any
     return table, replace(table, values=np.asarray(shares), names=classes).frame()
 
 
-def _pool(pool: JudgePool, source: shared.TableSource) -> tuple[Any, Any]:
+def _pool(pool: JudgePool, source: shared.TableSource, judges: str | None) -> tuple[Any, Any]:
     """Read answers of the judges that a pool knows, and pool them."""
+    if source.columns is not None:
+        raise ValueError("--columns is about predictions: name columns of judges with --judges.")
     kinds = ",".join(pool.kind_columns_ or ())
     groups = (source.extra or {}).get("groups")
-    judged = read_answers(source.path, source.columns, source.id, kinds or None, groups=groups)
+    judged = read_answers(source.path, columns_of(judges), source.id, kinds or None, groups=groups)
     shares = pool.predict_proba(judged.answers, kinds=judged.kinds)
     items = items_of(judged)
     column = judged.extra.get("groups")

@@ -120,6 +120,12 @@ def review(
         terms = CascadeTerms(prices, budget, errors[0], confidence, max_votes, seed)
         judged = JudgedReview.read(tables, judges, terms, **own)
         inputs = _inputs_of(judged, record)
+    named = None if judged is None else judged.items.columns
+    wanted = tasks.Wanted()
+    if label_studio is not None:
+        shown = [texts] if texts is not None and len(tables) == 2 and judged is None else None
+        known = tasks.read(inputs.path or tables[0], id=id, judges=named, shown=shown)
+        wanted = tasks.Wanted(label_studio, known)
     found = review_items(
         inputs.predictions,
         inputs.votes,
@@ -137,6 +143,9 @@ def review(
         total_rounds=rounds,
         random_state=seed,
     )
+    further = [] if judged is None else judged.to_ask
+    to_ask = [*tasks.asked(found.queue), *further]
+    wanted.check(to_ask, found.queue.choices)
     write_review(
         found,
         out,
@@ -147,13 +156,7 @@ def review(
     )
     if judged is not None:
         judged.write(out)
-    if label_studio is not None:
-        further = () if judged is None else judged.to_ask
-        shown = [texts] if texts is not None and len(tables) == 2 and judged is None else None
-        columns = None if judged is None else judged.items.columns
-        classes = found.queue.choices
-        known = tasks.read(inputs.path or tables[0], id=id, judges=columns, shown=shown)
-        tasks.write(label_studio, [*tasks.asked(found.queue), *further], classes, known)
+    wanted.write(to_ask, found.queue.choices)
     if as_json:
         more = {} if judged is None else judged.as_json()
         shared.print_json("review", **_as_json(found), **more)
@@ -163,7 +166,7 @@ def review(
     if judged is not None and judged.words:
         shared.say(f"\n{judged.words}")
     shared.say(f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}")
-    again = shared.said_again(id=id, columns=columns, logits=logits)
+    again = shared.said_again(id=id, judges=named, columns=columns, logits=logits)
     shared.say_next(
         ("Which items to ask", ["plan", out, "-o", "tasks.csv"]),
         ("New items, by the same rule", ["plan", out, "new.csv", "-o", "steps.csv", *again]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from typer import Option
 
 from credalset._display import plural
 from credalset.cli import shared
-from credalset.io.tasks import TaskItems, read_task_items, write_label_studio
+from credalset.io.tasks import TaskItems, label_studio, read_task_items, write_label_studio
 
 LabelStudio = Annotated[
     str | None,
@@ -23,6 +24,32 @@ Items = Annotated[
     str | None,
     Option(help="With --label-studio: table with what people should see, and answers of judges."),
 ]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Tasks for Label Studio that are wanted: where, and what is known about the items.
+
+    Attributes
+    ----------
+    path : str or None
+        The file; None if no tasks are wanted.
+    known : TaskItems
+        What people see, and the answers of judges.
+    """
+
+    path: str | None = None
+    known: TaskItems = field(default_factory=TaskItems)
+
+    def check(self, items: Sequence[str], classes: Sequence[Any]) -> None:
+        """Raise ValueError if tasks cannot be made, before other files are written."""
+        if self.path is not None:
+            label_studio(items, [str(name) for name in classes], self.known)
+
+    def write(self, items: Sequence[str], classes: Sequence[Any]) -> None:
+        """Write tasks, if they are wanted."""
+        if self.path is not None:
+            write(self.path, items, classes, self.known)
 
 
 def check_output(path: str | None, overwrite: bool) -> None:

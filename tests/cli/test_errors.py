@@ -456,3 +456,10 @@ def test_an_error_while_input_comes_in_ends_in_a_sentence(files: Path, run: Run)
     assert said.count("\n") == 1, said
     assert "must hold numbers" in said
     assert not Path("sets.csv").exists()
+
+
+def test_what_the_user_calls_like_an_option_is_not_taken_for_it(run: Run) -> None:
+    """A folder ``out`` that was not there was called --out."""
+    said = run("predict", "out", "new.csv", "-o", "sets.csv", code=2).err
+    assert "out is not a folder" in said
+    assert "--out" not in said

@@ -107,12 +107,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options_of(given: Sequence[str]) -> dict[str, str]:
-    """Return the options of the command that was given, by the names of the arguments."""
+    """Return the options of the command that was given, by the names of the arguments.
+
+    Names that the user chose for something of their own, such as a folder ``out``, are left out.
+    """
     if not given or given[0] not in COMMANDS:
         return {}
     group: Any = typer.main.get_command(make_app([given[0]]))
     parameters = group.commands[given[0]].params
-    return {each.name: each.opts[0] for each in parameters if each.opts[0].startswith("--")}
+    options = {each.name: each.opts[0] for each in parameters if each.opts[0].startswith("--")}
+    return {name: option for name, option in options.items() if name not in given}
 
 
 def _notes(given: Sequence[str]) -> Any:

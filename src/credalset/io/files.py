@@ -186,9 +186,10 @@ def readable(name: str, *, is_table: bool = False) -> Iterator[None]:
 
 def clean_copy(name: str, option: str, *, is_table: bool) -> str:
     """Return the words of an advice to import a file, of votes or a table, with an option."""
-    kind = "--kind table " if is_table else ""
-    command = f"credalset import {shlex.quote(name)} {kind}{option} -o clean.csv"
-    return f"write a clean copy of it: {command}"
+    command = f"credalset import {shlex.quote(name)}"
+    if is_table:
+        return f"write a clean copy of it: {command} --kind table {option} -o clean.csv"
+    return f"import it so, with your other options: {command} {option} -o clean.csv"
 
 
 def _arrow_zstd(stream: Any) -> Any:

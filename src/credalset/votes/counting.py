@@ -193,7 +193,7 @@ def _countable(
 
 
 def _note_on_spelling(column: IntArray, classes: Names, options: Options) -> list[str]:
-    """Count the votes for classes that differ from another one by case or spaces only."""
+    """Count the votes for classes that differ from a more frequent one by case or spaces only."""
     if options.tidy:
         return []
     tidied = [_tidied(name) for name in classes]
@@ -201,11 +201,14 @@ def _note_on_spelling(column: IntArray, classes: Names, options: Options) -> lis
     alike = [k for k, name in enumerate(tidied) if often[name] > 1]
     if not alike:
         return []
-    number = int(np.isin(column, alike).sum())
+    # The most frequent spelling of a label is taken for the right one.
+    votes = np.bincount(column, minlength=len(classes))
+    usual = {tidied[k]: k for k in sorted(alike, key=lambda k: votes[k])}
+    number = int(votes[[k for k in alike if usual[tidied[k]] != k]].sum())
     names = join_names([classes[k] for k in alike])
     return [
-        f"{plural(number, 'vote')} for labels that differ by case or spaces only ({names}), "
-        "counted as different classes; --tidy (tidy=True) merges them"
+        f"{plural(number, 'vote')} for labels that differ from others by case or spaces only "
+        f"({names}), counted as different classes; --tidy (tidy=True) merges them"
     ]
 
 

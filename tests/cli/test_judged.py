@@ -61,14 +61,17 @@ def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) ->
         *("--texts", "text", "--label-studio", "tasks.json"),
     ).err
     assert "20 buys: " in said
-    assert "200 items without votes, by this plan: " in said
+    remark = "200 further items without votes, treated by a cascade, in cascade.csv: "
+    assert remark in said
     out = folder / "out"
     queue = rows_of(out / "queue.csv")
     steps = rows_of(out / "cascade.csv")
     assert {row["id"] for row in queue} == {f"p{row:04d}" for row in range(0, N, 2)}
     assert {row["id"] for row in steps} == {f"p{row:04d}" for row in range(1, N, 2)}
     assert {row["step"] for row in steps} <= {"accept", "person", "stop", "gpt", "claude", "mini"}
-    assert "pair 0" in (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "pair 0" in page
+    assert remark in page
     tasks = json.loads((folder / "tasks.json").read_text())
     wanted = [row["id"] for row in queue if row["step"] == "ask"]
     wanted += [row["id"] for row in steps if row["step"] == "person"]
@@ -79,13 +82,20 @@ def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) ->
         *("--items", "judged.jsonl", "--overwrite"),
     )
     tasks = json.loads((folder / "tasks.json").read_text())
-    assert [task["data"]["id"] for task in tasks] == [
-        row["id"] for row in queue if row["step"] == "ask"
-    ]
+    assert [task["data"]["id"] for task in tasks] == wanted
+    listed = rows_of(folder / "tasks.csv")
+    assert [row["id"] for row in listed] == wanted
+    assert "person" in {row["step"] for row in steps}
+    assert {row["votes"] for row in listed if row["id"] in {s["id"] for s in steps}} == {"0"}
     run("plan", "out", "judged.jsonl", "-o", "new.csv")
     planned = {row["id"]: row for row in rows_of(folder / "new.csv")}
     assert len(planned) == N
     assert all(planned[row["id"]]["step"] == row["step"] for row in queue)
+    run(
+        *("review", "votes.csv", "--judges", "judged.jsonl", "-o", "out", "--overwrite"),
+        *("--error", "0.4"),
+    )
+    assert not (out / "cascade.csv").exists()  # every item is in the queue now
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from credalset.acting.review import Review
 
 QUEUE, PAGE, RULE, MODEL = "queue.csv", "report.html", "rule", "model"
+CASCADE = "cascade.csv"  # next steps of items without votes, which are not in the queue
 MOST_CHECKED = 1_000  # items whose votes are hidden to test the model of the crowd
 MOST_BOUNDED = 50  # classes whose bounds are in the queue; of more, they are in the rule's sets
 
@@ -52,13 +54,16 @@ def check_folder(path: str | Path, *, overwrite: bool) -> Record | None:
     return Record.read(folder)
 
 
-def write_review(found: Review, path: str | Path, *, id: str = "item", **page: Any) -> Report:
+def write_review(
+    found: Review, path: str | Path, *, id: str = "item", cascade: Any = None, **page: Any
+) -> Report:
     """Write queue, page, record and rule of a review into a folder, in one step.
 
+    With `cascade`, a batch of rows with the next steps of further items by a cascade, also these.
     Files that somebody has put there, and the rounds of the record, are kept.
     """
     folder = Path(path)
-    own = {QUEUE, PAGE, RULE, MODEL, RECORD}
+    own = {QUEUE, CASCADE, PAGE, RULE, MODEL, RECORD}
     written = make_page(found, None, **page)
     with staged_folder(folder) as staging:
         for old in folder.iterdir() if folder.exists() else ():
@@ -68,6 +73,9 @@ def write_review(found: Review, path: str | Path, *, id: str = "item", **page: A
         for name, data in found.record.to_files().items():
             (staging / name).write_bytes(data)
         write_queue(found, staging / QUEUE, id=id)
+        if cascade is not None:
+            with table_writer(staging / CASCADE, cascade.schema) as write:
+                write(cascade)
         (staging / PAGE).write_bytes(written.html.encode())
         save(found.stored, staging / RULE)
         if found.model is not None:
@@ -93,6 +101,7 @@ def make_page(
     path: str | Path | None,
     *,
     title: str = "Review",
+    remarks: Sequence[str] = (),
     **given: Any,
 ) -> Report:
     """Write the page of a review."""
@@ -134,6 +143,7 @@ def make_page(
         assumption=assumption,
         checks=[Check(*each) for each in evidence.checks],
         sentences=found.sentences,
+        remarks=remarks,
         scale=evidence.scale,
         commands=[
             ("Votes for the items to ask", "credalset plan review -o tasks.csv"),

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from credalset._display import plural
-from credalset.cli import shared
+from credalset.acting.folder import CASCADE
 from credalset.cli.judges import answers_of, items_of, read_answers, read_votes
 from credalset.crowd.cascades import PERSON, Cascade, cascade
 from credalset.exceptions import need
-from credalset.io.tables import table_writer
 from credalset.votes import Annotations
-
-CASCADE = "cascade.csv"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,33 +170,33 @@ class JudgedReview:
             return []
         return [str(item) for item in self.steps.index[self.steps["step"] == PERSON]]
 
-    def write(self, out: str) -> None:
-        """Write the next steps by the plan, if a budget has chosen one."""
+    @property
+    def rows(self) -> Any:
+        """The next steps by the plan as rows; None if no budget has chosen one."""
         if self.steps is None:
-            return
-        pa = need("pyarrow", "A cascade")
+            return None
         columns = {
             self.items.id: list(self.rest.items),
             "step": self.steps["step"].tolist(),
             "label": [str(label) for label in self.steps["label"]],
             "risk": self.steps["risk"].round(4).tolist(),
         }
-        batch = pa.RecordBatch.from_pydict(columns)
-        with table_writer(Path(out) / CASCADE, batch.schema) as write:
-            write(batch)
-        shared.say(f"Wrote {Path(out) / CASCADE}")
+        return need("pyarrow", "A cascade").RecordBatch.from_pydict(columns)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Where the items are that the plan treats, for the page and the terminal."""
+        if self.steps is None:
+            return []
+        number = Counter(self.steps["step"])
+        counts = ", ".join(f"{count:,} {step}" for step, count in number.most_common())
+        further = plural(len(self.steps), "further item")
+        return [f"{further} without votes, treated by a cascade, in {CASCADE}: {counts}."]
 
     @property
     def words(self) -> str:
         """What plans cost and accept, and the next steps by the plan."""
-        if self.found is None:
-            return ""
-        lines = [str(self.found)]
-        if self.steps is not None:
-            number = Counter(self.steps["step"])
-            counts = ", ".join(f"{count:,} {step}" for step, count in number.most_common())
-            lines.append(f"{plural(len(self.steps), 'item')} without votes, by this plan: {counts}")
-        return "\n".join(lines)
+        return "" if self.found is None else "\n".join([str(self.found), *self.remarks])
 
     def as_json(self) -> dict[str, Any]:
         """Return the same as plain values."""

@@ -10,17 +10,20 @@ import numpy as np
 
 from credalset._display import plural
 from credalset.acting.audit import draw_sample
-from credalset.acting.folder import MODEL, QUEUE, load_rule, write_record
+from credalset.acting.folder import CASCADE, MODEL, QUEUE, load_rule, write_record
 from credalset.acting.record import RECORD, Record
 from credalset.cli import shared
 from credalset.cli.judges import columns_of, items_of, read_answers
 from credalset.cli.tasks import Wanted
+from credalset.crowd.cascades import PERSON
 from credalset.io.items import ItemTable, select_voted
 from credalset.io.store import load
 from credalset.io.tables import read_table, table_writer
 from credalset.predictors import JudgePool
 from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
+
+WHY_SENT = "the cascade asks a person"
 
 
 def is_review(folder: str) -> bool:
@@ -31,32 +34,44 @@ def is_review(folder: str) -> bool:
 def plan_reviewed(
     folder: str, out: str, audit: int | None, seed: int, wanted: Wanted, *, as_json: bool
 ) -> None:
-    """List the items of a review that are to be asked, and those of an audit among them."""
-    rows = _read_queue(Path(folder))
+    """List the items of a review that are to be asked, and those of an audit among them.
+
+    Items that a cascade sends to a person are asked, too.
+    """
+    rows = _read_rows(Path(folder) / QUEUE)
+    sent = _sent_to_people(Path(folder))
     id = next(iter(rows[0])) if rows else "item"
     asked = [row for row in rows if row["step"] == "ask"]
     kept = (id, "risk", "votes", "further_votes", "why")
     size = 0
+    record = Record.read(Path(folder))
     if audit is None:
         tasks = [{name: row[name] for name in kept} for row in asked]
+        more = {"votes": "0", "further_votes": "1", "why": WHY_SENT}
+        tasks += [{id: row[id], "risk": row["risk"]} | more for row in sent]
     else:
-        record = _with_audit(Path(folder), audit, seed)
+        record = _with_audit(record, folder, audit, seed)
         assert record.last is not None
         last = record.last
         sample = [last.items[row] for row in np.flatnonzero(last.audited)]
         size = len(sample)
-        names = [row[id] for row in asked] + sample
+        names = [row[id] for row in [*asked, *sent]] + sample
         # In random order and without other columns, so that nobody can tell them apart.
         order = np.random.default_rng([seed, 5, len(record)]).permutation(len(names))
         tasks = [{id: names[place]} for place in order]
-    classes = Record.read(Path(folder)).classes
+    classes = record.classes
     wanted.check(names_of(tasks), classes)
+    if audit is not None:
+        write_record(record, folder)
     _write(out, tasks, [id] if audit is not None else list(kept))
     if as_json:
-        shared.print_json("plan", n_items=len(rows), n_to_ask=len(asked), n_audited=size)
+        counts = {"n_to_ask": len(asked), "n_audited": size, "n_of_cascade": len(sent)}
+        shared.print_json("plan", n_items=len(rows), **counts)
         wanted.write(names_of(tasks), classes)
         return
     words = f"{len(asked)} of {plural(len(rows), 'item')} to ask"
+    if sent:
+        words += f", and {len(sent)} of {CASCADE} that go to a person"
     if audit is not None:
         words += f", and {size} to audit among them: one vote each"
     shared.say(
@@ -71,9 +86,8 @@ def names_of(rows: list[dict[str, Any]]) -> list[str]:
     return [str(next(iter(row.values()))) for row in rows]
 
 
-def _with_audit(folder: Path, size: int, seed: int) -> Record:
-    """Draw an audit and note it in the record; the same one if it was drawn already."""
-    record = Record.read(folder)
+def _with_audit(record: Record, folder: str, size: int, seed: int) -> Record:
+    """Return the record with an audit; the same one if it was drawn already."""
     if record.last is None:
         raise ValueError(f"{folder} has no rounds. Review the items first.")
     about = record.about[-1]
@@ -90,15 +104,20 @@ def _with_audit(folder: Path, size: int, seed: int) -> Record:
     if size > len(accepted):
         shared.note(f"only {plural(len(accepted), 'label')} would be accepted: all are audited.")
     rows = draw_sample(accepted, size, np.random.default_rng([seed, 6, len(record)]))
-    record = record.with_audit(rows, 1.0 - about.confidence)
-    write_record(record, folder)
-    return record
+    return record.with_audit(rows, 1.0 - about.confidence)
 
 
-def _read_queue(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the queue, as texts and numbers."""
-    table = read_table(folder / QUEUE)
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a queue or of next steps of a cascade, as texts."""
+    table = read_table(path)
     return [row for batch in table.batches for row in batch.to_pylist()]
+
+
+def _sent_to_people(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of items without votes that a cascade sends to a person."""
+    if not (folder / CASCADE).exists():
+        return []
+    return [row for row in _read_rows(folder / CASCADE) if row["step"] == PERSON]
 
 
 def plan_new(
@@ -129,7 +148,7 @@ def plan_new(
     queue = stored.decide(predictions, votes, table.extra.get("groups"))
     rows = _rows_of(queue, table.id)
     seen = {} if record.last is None else {name: row for row, name in enumerate(record.last.items)}
-    reviewed = {str(row[next(iter(row))]): row for row in _read_queue(Path(folder))}
+    reviewed = {str(row[next(iter(row))]): row for row in _read_rows(Path(folder) / QUEUE)}
     n_seen = 0
     for place, row in enumerate(rows):
         if str(row[table.id]) in seen:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from credalset._display import join_names
-from credalset.acting.folder import PAGE, QUEUE, check_folder, write_review
+from credalset.acting.folder import CASCADE, PAGE, QUEUE, check_folder, write_review
 from credalset.acting.record import RECORD, Record
 from credalset.acting.review import Review
 from credalset.acting.review import review as review_items
@@ -153,9 +153,9 @@ def review(
         title=title,
         texts=inputs.texts,
         groups=inputs.groups,
+        cascade=None if judged is None else judged.rows,
+        remarks=() if judged is None else judged.remarks,
     )
-    if judged is not None:
-        judged.write(out)
     wanted.write(to_ask, found.queue.choices)
     if as_json:
         more = {} if judged is None else judged.as_json()
@@ -165,7 +165,8 @@ def review(
     shared.say(f"\n{_curves(found)}")
     if judged is not None and judged.words:
         shared.say(f"\n{judged.words}")
-    shared.say(f"\nWrote {Path(out) / QUEUE} and {Path(out) / PAGE}")
+    further_file = "" if judged is None or judged.rows is None else f"{Path(out) / CASCADE}, "
+    shared.say(f"\nWrote {further_file}{Path(out) / QUEUE} and {Path(out) / PAGE}")
     again = shared.said_again(id=id, judges=named, columns=columns, logits=logits)
     shared.say_next(
         ("Which items to ask", ["plan", out, "-o", "tasks.csv"]),

@@ -227,6 +227,8 @@ class Reviewed:
         The checklist.
     sentences : tuple of str
         What is certified and what is not, in full.
+    remarks : sequence of str
+        What else is to be known at first, such as where further items are.
     scale : tuple or None
         Position of each class on an ordinal scale.
     commands : list of tuples
@@ -245,6 +247,7 @@ class Reviewed:
     assumption: Any
     checks: list[model.Check]
     sentences: tuple[str, ...]
+    remarks: Sequence[str]
     scale: tuple[float, ...] | None
     commands: list[tuple[str, str]]
 
@@ -433,7 +436,7 @@ def _model_of_review(found: Reviewed, items: Items, title: str) -> PageModel:
         drift=None,
         sizes=[row | {"alpha": found.alpha}],
         commands=found.commands,
-        remarks=model.remarks_of(items, is_review=True),
+        remarks=[*found.remarks, *model.remarks_of(items, is_review=True)],
         made=provenance(found.calibration, items, ""),
         alpha=found.alpha,
     )

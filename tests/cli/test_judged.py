@@ -91,10 +91,11 @@ def test_from_files_to_judges_averages_queue_and_page(folder: Path, run: Run) ->
     planned = {row["id"]: row for row in rows_of(folder / "new.csv")}
     assert len(planned) == N
     assert all(planned[row["id"]]["step"] == row["step"] for row in queue)
-    run(
+    said = run(
         *("review", "votes.csv", "--judges", "judged.jsonl", "-o", "out", "--overwrite"),
-        *("--error", "0.4"),
-    )
+        *("--error", "0.4", "--price", PRICES, "--max-votes", "1"),
+    ).err
+    assert "the certificates of plans do not hold" in said
     assert not (out / "cascade.csv").exists()  # every item is in the queue now
 
 

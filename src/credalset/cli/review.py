@@ -22,6 +22,11 @@ from credalset.io.tables import read_table
 from credalset.votes import Annotations
 from credalset.votes.files import read_vote_table
 
+ASKED_BEFORE = (
+    "plans are certified if items with votes are a random sample. If you have added votes where "
+    "an earlier review or its cascade asked for them, they are not, and the certificates of "
+    "plans do not hold."
+)
 CHOICES = {"certified", "all"}
 MOSTLY = 0.9  # share of the cells of a column that are labels, if it holds votes
 
@@ -120,6 +125,8 @@ def review(
         terms = CascadeTerms(prices, budget, errors[0], confidence, max_votes, seed)
         judged = JudgedReview.read(tables, judges, terms, **own)
         inputs = _inputs_of(judged, record)
+        if prices is not None and record is not None:
+            shared.note(ASKED_BEFORE)
     named = None if judged is None else judged.items.columns
     wanted = tasks.Wanted()
     if label_studio is not None:

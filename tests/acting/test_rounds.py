@@ -12,7 +12,7 @@ from scipy.stats import binom
 import credalset as cs
 from credalset.acting.audit import audit_threshold, draw_sample, sequence
 from credalset.acting.record import Record
-from credalset.acting.review import review_table
+from credalset.acting.review import Review, review_table
 from tests.acting.loops import Crowd, play, table_of, terms_of, true_error
 
 ERROR = 0.3
@@ -63,6 +63,95 @@ def test_nothing_changes_without_new_votes() -> None:
     assert again.certified.tolist() == first.certified.tolist()
     held = [each.last.held_back.tolist() for each in (first.record, again.record) if each.last]
     assert held[0] == held[1]
+
+
+def at(p: np.ndarray, votes: np.ndarray, record: Record | None = None) -> Review:
+    """Review without the sets, which take most of the time."""
+    crowd = Crowd(p, p, np.random.default_rng(0))
+    return review_table(
+        table_of(crowd, votes, 0), terms_of(ERROR, 0), record=record, with_sets=False
+    )
+
+
+def without(counts: np.ndarray, keep: float) -> np.ndarray:
+    """Return votes without those that are not for the label of most, but for a share of items."""
+    most = np.eye(counts.shape[1])[counts.argmax(axis=1)] * counts
+    n_kept = int(keep * len(counts))
+    return np.vstack([counts[:n_kept], most[n_kept:]])
+
+
+def test_votes_that_are_gone_end_the_certificate_until_they_are_back(tmp_path: Path) -> None:
+    data = cs.datasets.make_synthetic(600, n_classes=3, n_votes=4, random_state=0)
+    p, counts = data.distributions, data.counts.astype(float)
+    first = at(p, counts)
+    assert first.certified.any()
+    few = without(counts, 0.5)
+    n_lost = int((counts - few).sum())
+    assert n_lost > 50
+    record = first.record
+    said = f"Not certified since round 2: {n_lost} votes that round 1 had are missing or changed."
+    for number in (2, 3):
+        # Reviewing once more does not make them forgotten, nor does writing the record.
+        found = at(p, few, record)
+        assert found.sentences[0].startswith(said.replace("2", str(number), 1).replace(
+            "round 1", f"round {number - 1}"))  # fmt: skip
+        assert not found.certified.any()
+        assert not found.stored.decide(p, few).proved.any()
+        for name, data in found.record.to_files().items():
+            (tmp_path / name).write_bytes(data)
+        record = Record.read(tmp_path)
+    changed = np.roll(counts, 1, axis=1)
+    assert not at(p, changed, first.record).certified.any()
+    # Restored votes, and votes on items that nobody was asked about, leave the certificate.
+    back = at(p, counts, record)
+    assert back.certified.any()
+    assert back.record.about[-1].proof == "votes"
+    more = counts.copy()
+    quiet = np.flatnonzero(first.step != "ask")
+    more[quiet, 0] += 1
+    assert at(p, more, first.record).record.about[-1].since == 0
+
+
+def test_an_audit_certifies_though_votes_are_gone() -> None:
+    data = cs.datasets.make_synthetic(900, n_classes=3, n_votes=4, random_state=0)
+    p, counts = data.distributions, data.counts.astype(float)
+    record = at(p, counts).record
+    few = without(counts, 0.9)
+    lost = at(p, few, record)
+    rows = draw_sample(np.flatnonzero(lost.step == "accept"), 250, np.random.default_rng(1))
+    audited = lost.record.with_audit(rows, 0.1)
+    answers = few.copy()
+    answers[rows, few[rows].argmax(axis=1)] += 1
+    found = at(p, answers, audited)
+    assert found.record.about[-1].proof == "audit"
+    # But votes that go missing while it is out are noticed, and end its certificate later.
+    again = answers.copy()
+    again[rows] = 0
+    for before in (audited, found.record):
+        later = at(p, again, before)
+        assert not later.certified.any()
+        assert "missing or changed" in later.sentences[0]
+    restored = at(p, answers, later.record)
+    assert restored.sentences[0].startswith("Not certified since round 3")
+
+
+def test_votes_left_out_in_turn_prove_nothing_after_an_audit() -> None:
+    """The audit was needed because votes had been bought, and they still are."""
+    data = cs.datasets.make_synthetic(900, n_classes=3, n_votes=4, random_state=0)
+    p, counts = data.distributions, data.counts.astype(float)
+    record = at(p, counts).record
+    assert record.last is not None
+    rows = draw_sample(np.flatnonzero(record.last.step == "accept"), 250, np.random.default_rng(1))
+    answers = counts.copy()
+    answers[rows, counts[rows].argmax(axis=1)] += 1
+    found = at(p, answers, record.with_audit(rows, 0.1))
+    assert found.record.about[-1].proof == "audit"
+    assert not found.stored.decide(p, counts).proved.any()
+    more = answers.copy()
+    more[np.flatnonzero(found.step == "accept"), 0] += 1
+    later = at(p, more, found.record)
+    assert not later.certified.any()
+    assert later.sentences[0].startswith("Not certified since round 2")
 
 
 def test_the_audit_exceeds_its_error_as_rarely_as_it_says() -> None:

@@ -86,6 +86,34 @@ def test_new_items_get_the_stored_rule(table: tuple[pd.DataFrame, np.ndarray], r
     assert "leave out the predictions" in told_off
 
 
+def test_steps_of_new_items_say_which_are_certified(
+    table: tuple[pd.DataFrame, np.ndarray], run: Run
+) -> None:
+    p, counts = table
+    run("review", "predictions.csv", "votes.csv", "-o", "out", "--error", "0.3", "--id", "ticket")
+    queue = pd.read_csv("out/queue.csv").set_index("ticket").certified
+    most = int(counts.sum(axis=1).max())
+    names = [f"n{i}" for i in range(N)]
+    frame = p.assign(ticket=names)
+    pd.concat([frame, p[:20]]).to_csv("new.csv", index=False)
+    # One half has as many votes as were certified, the other has more.
+    favourite = np.eye(3, dtype=int)[p[CLASSES].to_numpy().argmax(axis=1)]
+    number = np.where(np.arange(N) < N // 2, most - 1, most + 2)
+    write_votes(favourite * number[:, None], names, Path("many.csv"))
+    said = run("plan", "out", "new.csv", "--id", "ticket", "--votes-in-hand", "many.csv",
+               "-o", "steps.csv").err  # fmt: skip
+    assert "the bound does not cover them" in said
+    steps = pd.read_csv("steps.csv").set_index("ticket")
+    assert (steps.step[names[N // 2 :]] == "accept").any()
+    assert not steps.certified[names[N // 2 :]].any()
+    few = steps.loc[names[: N // 2]]
+    assert few.certified.any()
+    assert (few.certified == (few.step == "accept")).all()
+    old = p.ticket[:20].tolist()
+    assert steps.certified[old].tolist() == queue[old].tolist()
+    assert 0 < steps.certified[old].sum() < 20
+
+
 def test_new_items_may_all_have_votes_for_one_class(
     table: tuple[pd.DataFrame, np.ndarray], run: Run
 ) -> None:

@@ -21,21 +21,44 @@ DATA = cs.datasets.make_synthetic(1200, n_classes=3, n_votes=3, random_state=0)
 P, VOTES = DATA.distributions, DATA.counts.astype(float)
 CROWD = cs.DirichletCrowd(n_consensus=1, max_iter=60).fit(P[:300], VOTES[:300])
 NEW, NEW_VOTES = P[300:], VOTES[300:]
+HAND = NEW_VOTES - np.eye(3)[NEW_VOTES.argmax(axis=1)]  # two votes of three
 
 
 def test_a_rule_predicts_one_item_as_it_does_all() -> None:
     rule = CROWD.accept(NEW, NEW_VOTES, error=0.1)
-    hand = NEW_VOTES - np.eye(3)[NEW_VOTES.argmax(axis=1)]
-    all_of_them = rule.predict(NEW, hand)
+    all_of_them = rule.predict(NEW, HAND)
     assert 0.3 < rule.share < 1
     assert all_of_them.accepted.mean() == pytest.approx(rule.share, abs=0.2)
     np.testing.assert_array_equal(all_of_them.accepted, all_of_them.risk <= rule.thresholds[0, 0])
     for row in (0, 7, 100):
-        one = rule.predict(NEW[[row]], hand[[row]])
+        one = rule.predict(NEW[[row]], HAND[[row]])
         assert one.labels == [all_of_them.labels[row]]
         assert one.risk[0] == pytest.approx(all_of_them.risk[row], abs=1e-12)
     frame = all_of_them.to_frame()
-    assert list(frame.columns) == ["item", "label", "risk", "accepted"]
+    assert list(frame.columns) == ["item", "label", "risk", "accepted", "certified"]
+
+
+def test_fewer_votes_than_certified_are_not_accepted_and_more_are_not_certified() -> None:
+    rule = CROWD.accept(NEW, NEW_VOTES, error=0.3)
+    assert rule.predict(NEW, HAND).accepted.mean() > 0.9
+    fewer = HAND - np.eye(3)[HAND.argmax(axis=1)]
+    for hand in (None, fewer):
+        with pytest.warns(CredalSetWarning, match="fewer votes in hand than the 2"):
+            found = rule.predict(NEW, hand)
+        assert not found.accepted.any()
+        assert not found.certified.any()
+    mixed = np.vstack([fewer[:300], HAND[300:600], NEW_VOTES[600:]])
+    with pytest.warns(CredalSetWarning):
+        found = rule.predict(NEW, mixed)
+    expected = (found.risk <= rule.thresholds[0, 0]) & (np.arange(900) >= 300)
+    np.testing.assert_array_equal(found.accepted, expected)
+    np.testing.assert_array_equal(found.certified, expected & (np.arange(900) < 600))
+    assert found.accepted[600:].any()
+    # With another loss as many are held back, and a fixed number counts as it is.
+    person = CROWD.accept(NEW, NEW_VOTES, loss="person", error=0.3)
+    assert person.predict(NEW, fewer).certified.any()
+    fixed = CROWD.accept(NEW, NEW_VOTES, in_hand=1, error=0.3)
+    assert fixed.predict(NEW, fewer).certified.any()
 
 
 def test_saved_rules_decide_as_before(tmp_path: Path) -> None:
@@ -67,9 +90,10 @@ def test_smaller_errors_accept_less_and_share_the_confidence() -> None:
     assert both.shares[0, 0] < both.shares[0, 1]
     alone = CROWD.accept(NEW, NEW_VOTES, error=0.2)
     assert both.shares[0, 1] <= alone.shares[0, 0]
-    less = both.predict(NEW, None).accepted
-    more = both.predict(NEW, None, error=0.2).accepted
+    less = both.predict(NEW, HAND).accepted
+    more = both.predict(NEW, HAND, error=0.2).accepted
     assert not (less & ~more).any()
+    assert less.sum() < more.sum()
     with pytest.raises(ValueError, match="error"):
         both.predict(NEW, None, error=0.1)
 
@@ -103,8 +127,9 @@ def test_the_cost_of_a_wrong_label_is_the_loss_annotator() -> None:
 
 def test_a_claim_of_division_is_made_where_disagreement_is_expected() -> None:
     rule = CROWD.divided(NEW, NEW_VOTES, disagreement=0.4)
-    found = rule.predict(NEW, None)
-    mean, variance = CROWD.posterior(NEW).moments
+    hand = HAND - np.eye(3)[HAND.argmax(axis=1)]
+    found = rule.predict(NEW, hand)
+    mean, variance = CROWD.posterior(NEW, hand).moments
     np.testing.assert_allclose(found.risk, (variance + mean**2).sum(axis=1), atol=1e-12)
     assert found.accepted.any()
     assert found.risk[found.accepted].max() <= 0.6
@@ -293,7 +318,7 @@ def test_groups_have_thresholds_of_their_own() -> None:
     rule = CROWD.accept(NEW, NEW_VOTES, error=0.3, groups=groups)
     assert sorted(rule.groups or ()) == ["open", "sure"]
     assert rule.sizes.sum() == 900
-    found = rule.predict(NEW, None, groups=groups)
+    found = rule.predict(NEW, HAND, groups=groups)
     codes = [(rule.groups or ()).index(g) for g in groups]
     np.testing.assert_array_equal(found.accepted, found.risk <= rule.thresholds[codes, 0])
     for wrong in (None, ["other"] * 900):

@@ -23,6 +23,8 @@ from credalset.evaluation.verdict import percent
 from credalset.reporting import Report, compose
 from credalset.reporting import items as items_module
 from credalset.reporting import page as page_module
+from credalset.reporting.model import Standing
+from credalset.scores import TotalVariation
 from tests.report.pages import HOSTILE, NASTY, Reader, data_of, example_report, make, page
 
 # --- what it says ---
@@ -832,3 +834,11 @@ def test_very_long_names_do_not_outgrow_the_page() -> None:
     )  # fmt: skip
     assert len(report.html.encode()) < 500_000
     assert len(report.shown) == n
+
+
+def test_labels_that_nothing_proves_are_not_called_acceptable() -> None:
+    predictions = [[0.98, 0.01, 0.01], [0.4, 0.4, 0.2]]
+    queue = TotalVariation().region(predictions, threshold=0.05).queue()
+    assert queue.counts()["accept"] == 1
+    assert Standing(queue, 0.1).headline == "1 of 2 labels accepted, not certified"
+    assert Standing(queue, 0.1, n_certified=1).headline == "1 of 2 labels can be accepted"

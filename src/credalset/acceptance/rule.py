@@ -58,6 +58,9 @@ class Accepted(Named):
     risk : ndarray of shape (N,)
         Predicted loss of the label: the chance that another annotator disagrees, or the expected
         cost.
+    certified : ndarray of shape (N,)
+        Whether the label is accepted and the bound covers it: not if there are more votes in hand
+        than were certified.
     items, classes : tuple or None
         Names of the items and of the classes.
     """
@@ -65,6 +68,7 @@ class Accepted(Named):
     labels: list[Any]
     accepted: BoolArray
     risk: FloatArray
+    certified: BoolArray
     items: Names | None = None
     classes: Names | None = None
 
@@ -72,10 +76,15 @@ class Accepted(Named):
         return len(self.labels)
 
     def to_frame(self) -> Any:
-        """Return a data frame with a row per item: name, label, risk, and whether accepted."""
-        items = list(range(len(self))) if self.items is None else self.items
-        columns = {"item": items, "label": self.labels}
-        return need("pandas").DataFrame(columns | {"risk": self.risk, "accepted": self.accepted})
+        """Return a data frame: item, label, risk, whether accepted, and whether certified."""
+        columns = {
+            "item": list(range(len(self))) if self.items is None else self.items,
+            "label": self.labels,
+            "risk": self.risk,
+            "accepted": self.accepted,
+            "certified": self.certified,
+        }
+        return need("pandas").DataFrame(columns)
 
     def __repr__(self) -> str:
         return f"Accepted: {int(self.accepted.sum())} of {plural(len(self), 'item')}"
@@ -189,7 +198,9 @@ class AcceptRule(Saved):
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
             Votes in hand, as certified: ``in_hand`` votes on each item; or one vote (or one pair)
-            fewer than an item would get if it were a calibration item.
+            fewer than an item would get if it were a calibration item. Items with fewer votes in
+            hand than any calibration item had are not accepted; items with more may be, but are
+            not certified. Both with a warning.
         groups : sequence of N keys, optional
             Group of each item, if the rule has groups.
         error : float, optional
@@ -201,14 +212,16 @@ class AcceptRule(Saved):
         """
         column = self._column(error)
         batch, prediction, counts = self._read(predictions, votes)
-        self._check_in_hand(counts)
+        enough, covered = self._covers(counts)
         verdicts = self._loss.decide(self._believe(prediction, counts))
         thresholds = self.thresholds[self._codes(batch, groups), column]
+        accepted = (verdicts.risk <= thresholds) & enough
         names = tuple(range(self.n_classes)) if self.classes is None else self.classes
         return Accepted(
             [names[label] for label in verdicts.labels],
-            verdicts.risk <= thresholds,
+            accepted,
             verdicts.risk * self.unit,
+            accepted & covered,
             batch.items,
             self.classes,
         )
@@ -307,10 +320,16 @@ class AcceptRule(Saved):
         valid = as_distributions(batch.values, "predictions", n_classes=self.n_classes)
         return batch, valid, np.zeros_like(valid)
 
-    def _check_in_hand(self, counts: FloatArray) -> None:
-        if self.crowd is None:
-            return
+    def _covers(self, counts: FloatArray) -> tuple[BoolArray, BoolArray]:
+        """Tell which items have at least the votes that were certified, and which have as many.
+
+        Fewer votes leave labels less sure than those that were tested, and more change the
+        decisions.
+        """
         number = counts.sum(axis=1)
+        if self.crowd is None:
+            everything = np.ones(len(counts), dtype=bool)
+            return everything, everything
         if self.in_hand is not None and (number != self.in_hand).any():
             other = int((number != self.in_hand).sum())
             raise ValueError(
@@ -318,12 +337,27 @@ class AcceptRule(Saved):
                 f"{self.in_hand} in hand that were certified. Pass {self.in_hand} of the votes of "
                 "each item, chosen without looking at them, or certify with another in_hand."
             )
-        most = self.n_votes[1] - self._loss.n_held_back
-        if self.in_hand is None and len(number) and number.max() > most:
+        least, most = self._certified_numbers()
+        enough = number >= least
+        covered = enough & (number <= most)
+        if not enough.all():
+            warn(
+                f"votes has {int((~enough).sum())} of {len(counts)} items with fewer votes in hand "
+                f"than the {least} that the rule was certified for: they are not accepted."
+            )
+        if (number > most).any():
             warn(
                 f"votes has items with {number.max():.0f} votes in hand, but the rule was "
                 f"certified for at most {most}: the bound does not cover them."
             )
+        return enough, covered
+
+    def _certified_numbers(self) -> tuple[int, int]:
+        """Return the smallest and the largest number of votes in hand that were certified."""
+        if self.in_hand is not None:
+            return self.in_hand, self.in_hand
+        held_back = self._loss.n_held_back
+        return max(self.n_votes[0] - held_back, 0), self.n_votes[1] - held_back
 
     def _codes(self, batch: Batch, groups: Any) -> IntArray:
         """Return the group of each item, a row of the thresholds."""

@@ -32,6 +32,7 @@ def rule_for_new_items(
     terms: Terms,
     hand: FloatArray,
     *,
+    proved: bool,
     with_sets: bool,
 ) -> tuple[StoredRule, AcceptRule, CredalSet | None, Inputs | None]:
     """Return the first rule, for new items from the same source, and sets of all items by it.
@@ -59,6 +60,7 @@ def rule_for_new_items(
         main=terms.main,
         disagreement=terms.disagreement,
         least_divided=float(rules.divided[0]),
+        proved=proved,
         calibration=calibration,
         shares=fit.given[0] if isinstance(table.source, ClassShares) else None,
     )

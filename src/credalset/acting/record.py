@@ -32,6 +32,9 @@ class Round:
         Names of the items.
     counts : ndarray of shape (n, K)
         Votes that were seen.
+    owed : ndarray of shape (n, K)
+        Votes that a later round must still have: those that were seen, and of an item that has
+        lost votes, those of the round before.
     held_back : ndarray of shape (n,)
         The vote of each item that is held back as the proof, as a class; −1 without votes.
     step, label, risk : ndarray of shape (n,)
@@ -44,6 +47,7 @@ class Round:
 
     items: tuple[str, ...]
     counts: FloatArray
+    owed: FloatArray
     held_back: IntArray
     step: AnyArray
     label: IntArray
@@ -148,7 +152,8 @@ class Record:
         assert self.last is not None
         audited = np.zeros(len(self.last.items), dtype=bool)
         audited[rows] = True
-        last = replace(self.last, audited=audited)
+        # The audit is about the labels that these votes have led to: what was lost before is past.
+        last = replace(self.last, audited=audited, owed=self.last.counts)
         about = replace(self.about[-1], audit_size=len(rows), audit_delta=delta)
         files = dict(self.files or {}) | {f"round-{len(self)}.parquet": _to_parquet(last)}
         return replace(self, about=(*self.about[:-1], about), last=last, files=files)
@@ -201,13 +206,15 @@ def _to_parquet(found: Round) -> bytes:
     pa = need("pyarrow", "A record")
     from pyarrow import parquet
 
-    counts = pa.FixedSizeListArray.from_arrays(
-        pa.array(found.counts.astype(np.int32).ravel()), found.counts.shape[1]
-    )
+    def lists(counts: FloatArray) -> Any:
+        flat = pa.array(counts.astype(np.int32).ravel())
+        return pa.FixedSizeListArray.from_arrays(flat, counts.shape[1])
+
     table = pa.table(
         {
             "item": pa.array(list(found.items), pa.string()),
-            "votes": counts,
+            "votes": lists(found.counts),
+            "owed": lists(found.owed),
             "held_back": pa.array(found.held_back.astype(np.int32)),
             "step": pa.array(found.step.tolist(), pa.string()),
             "label": pa.array(found.label.astype(np.int32)),
@@ -225,10 +232,15 @@ def _from_parquet(data: bytes, n_classes: int) -> Round:
     parquet = need("pyarrow.parquet", "A record")
     table = parquet.read_table(io.BytesIO(data))
     column = {name: table[name] for name in table.column_names}
-    votes = column["votes"].combine_chunks().flatten().to_numpy()
+
+    def lists(name: str) -> FloatArray:
+        flat = column[name].combine_chunks().flatten().to_numpy()
+        return np.asarray(flat.reshape(-1, n_classes).astype(np.float64))
+
     return Round(
         tuple(column["item"].to_pylist()),
-        votes.reshape(-1, n_classes).astype(np.float64),
+        lists("votes"),
+        lists("owed"),
         column["held_back"].to_numpy().astype(np.int64),
         np.array(column["step"].to_pylist(), dtype=object),
         column["label"].to_numpy().astype(np.int64),
@@ -253,6 +265,7 @@ def aligned(found: Round, items: Sequence[str], n_classes: int) -> tuple[Round, 
     return Round(
         tuple(items),
         take(found.counts, 0.0),
+        take(found.owed, 0.0),
         take(found.held_back, -1),
         take(found.step, ""),
         take(found.label, -1),

@@ -402,7 +402,9 @@ def review_table(
     if standing.proof == "audit":
         assert before is not None
         decisions = as_audited(decisions, before, standing.certified)
-    stored, rule, sets, inputs = rule_for_new_items(table, rules, terms, hand, with_sets=with_sets)
+    stored, rule, sets, inputs = rule_for_new_items(
+        table, rules, terms, hand, proved=standing.proof == "votes", with_sets=with_sets
+    )
     at_errors = [_at_error(table, rules, decisions, standing, terms, held_back, sets)]
     if standing.proof == "votes":
         # An audit is about one error; votes left out in turn are about all that were tested.
@@ -429,6 +431,7 @@ def review_table(
     found = Round(
         names,
         table.counts,
+        standing.owed,
         held_back,
         queue.step,
         decisions.label,

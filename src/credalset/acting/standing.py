@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from credalset._display import plural
-from credalset._typing import BoolArray
+from credalset._typing import BoolArray, FloatArray
 from credalset.acting.audit import ANSWERED, audit_threshold, next_votes, sequence
 from credalset.acting.deciding import Decisions
 from credalset.acting.record import Record, Round
@@ -31,6 +31,8 @@ class Standing:
         Items whose accepted labels are proved.
     delta : float
         Probability of a wrong claim that was spent.
+    owed : ndarray of shape (n, K)
+        Votes that later rounds must still have; see `Round`.
     """
 
     proof: str
@@ -38,6 +40,10 @@ class Standing:
     sentence: str
     certified: BoolArray
     delta: float
+    owed: FloatArray
+
+
+AUDIT = "An audit would certify (plan with --audit 200)."
 
 
 def find_standing(
@@ -53,43 +59,56 @@ def find_standing(
     claim = terms.claim
     error = f"{terms.shown_error:g}"
     number = len(record) + 1
-    if terms.decide_from == "all":
-        sentence = "Not certified: labels are decided from all votes, which leaves none as a proof."
-        return Standing("none", number, sentence, nothing, 0.0)
+    owed = table.counts
     since = 0
+    lost = nothing
     if before is not None:
         last = record.about[-1]
+        lost = (table.counts < before.owed).any(axis=1) & known
+        owed = np.where(lost[:, None], before.owed, table.counts)
+        more = (table.counts.sum(axis=1) > before.owed.sum(axis=1)) & known
+        bought = more & ((before.step == "ask") | before.audited)
+        since = last.since
+        # Where an audit was needed, votes left out in turn do not prove anything later either.
+        if not since and (bought.any() or (last.proof == "audit" and (more | lost).any())):
+            since = len(record)
+    if terms.decide_from == "all":
+        sentence = "Not certified: labels are decided from all votes, which leaves none as a proof."
+        return Standing("none", number, sentence, nothing, 0.0, owed)
+    if before is not None and lost.any():
+        n_lost = int(np.maximum(before.owed - table.counts, 0.0)[known].sum())
+        mended = AUDIT if since else f"Restore them, and review again. {AUDIT}"
+        sentence = (
+            f"Not certified since round {number}: {plural(n_lost, 'vote')} that round "
+            f"{len(record)} had are missing or changed. {mended}"
+        )
+        return Standing("none", since, sentence, nothing, 0.0, owed)
+    if before is not None:
         audit = _audit(table, terms, record, before, known)
         if audit is not None:
             return audit
-        more = (table.counts > before.counts).any(axis=1) & known
-        bought = more & ((before.step == "ask") | before.audited)
-        since = last.since
-        if bought.any() and not since:
-            since = len(record)
         if last.proof == "audit" and not more.any():
             kept = before.certified & known
             sentence = (
                 f"The audit of round {len(record)} stands: no votes were added. "
                 f"{plural(int(kept.sum()), 'label')} accepted, error at most {error}."
             )
-            return Standing("audit", 0, sentence, kept, 0.0)
+            return Standing("audit", 0, sentence, kept, 0.0, owed)
     if since:
         sentence = (
             f"Not certified since round {since}: votes were bought where it asked for them, so "
-            "that their numbers depend on how they came out. An audit would certify: "
-            "credalset plan --audit 200."
+            f"that their numbers depend on how they came out. {AUDIT}"
         )
-        return Standing("none", since, sentence, nothing, 0.0)
+        return Standing("none", since, sentence, nothing, 0.0, owed)
     if not accepted.any():
-        return Standing("votes", 0, "", nothing, claim.delta)
+        return Standing("votes", 0, "", nothing, claim.delta, owed)
     within = "" if table.groups is None else ", in each group by itself"
     sentence = (
         f"Certified: with probability at least {claim.confidence:g}, "
         f"{_bound(terms, 'the accepted labels')}{within}. This is a mean over accepted items, and "
         "says nothing about one of them, or about the other steps."
     )
-    return Standing("votes", 0, sentence, accepted, claim.delta)
+    return Standing("votes", 0, sentence, accepted, claim.delta, owed)
 
 
 def _bound(terms: Terms, labels: str) -> str:
@@ -150,14 +169,15 @@ def _audit(
             f"Not certified: {n_wrong} of {last.audit_size} votes of the audit are against the "
             f"label, too many to prove an error of {terms.shown_error:g}."
         )
-        return Standing("none", last.since or len(record), sentence, certified, last.audit_delta)
+        since = last.since or len(record)
+        return Standing("none", since, sentence, certified, last.audit_delta, table.counts)
     labels = plural(int(certified.sum()), "label")
     sentence = (
         f"Certified by audit: with probability at least {1 - last.audit_delta:g}, "
         f"{_bound(terms, f'the {labels} accepted in round {len(record)}')}. Labels that "
         "are accepted since are not certified; the next audit tests them."
     )
-    return Standing("audit", 0, sentence, certified, last.audit_delta)
+    return Standing("audit", 0, sentence, certified, last.audit_delta, table.counts)
 
 
 def as_audited(decisions: Decisions, before: Round, certified: BoolArray) -> Decisions:

@@ -30,6 +30,9 @@ class StoredRule(Saved):
         Smallest mean disagreement of items that are claimed to be divided.
     least_divided : float
         Largest expected agreement of such an item.
+    proved : bool
+        Whether the votes of the review prove what the rule accepts; not if some were bought where
+        an earlier review asked, or are missing.
     calibration : CrowdCalibration or None
         What predicts sets.
     shares : ndarray of shape (K,) or None
@@ -40,6 +43,7 @@ class StoredRule(Saved):
     main: int
     disagreement: float
     least_divided: float
+    proved: bool
     calibration: CrowdCalibration | None = None
     shares: FloatArray | None = None
 
@@ -57,7 +61,7 @@ class StoredRule(Saved):
         """
         rule = self.rule
         batch, prediction, counts = rule._read(predictions, votes)
-        rule._check_in_hand(counts)
+        enough, covered = rule._covers(counts)
         codes = rule._codes(batch, groups)
         assert isinstance(rule.crowd, DirichletCrowd)
         decider = Decider(
@@ -70,8 +74,6 @@ class StoredRule(Saved):
             rule.errors[self.main],
         )
         found: Decisions = decider.decide(prediction, counts, counts, codes)
-        # The rule was certified for one vote fewer than the reviewed items have.
-        enough = counts.sum(axis=1) >= rule.n_votes[0] - 1
         names = tuple(range(rule.n_classes)) if rule.classes is None else rule.classes
         choices = tuple(map(str, names))
         further = np.where(enough, found.further_votes, np.maximum(found.further_votes, 1.0))
@@ -87,7 +89,7 @@ class StoredRule(Saved):
             further_votes=further,
         )
         step, why = next_steps(steps)
-        certified = "" if not np.isfinite(rule.thresholds[:, self.main]).any() else rule.guarantee
+        is_certified = self.proved and bool(np.isfinite(rule.thresholds[:, self.main]).any())
         queue = Queue(
             step,
             why,
@@ -100,7 +102,8 @@ class StoredRule(Saved):
             risk=steps.risk,
             further_votes=np.where(step == "ask", further, 0.0),
             model_errors=steps.model_errors,
-            certified=certified,
+            certified=rule.guarantee if is_certified else "",
+            proved=steps.accept & covered & is_certified,
         )
         if self.calibration is None:
             return queue

@@ -173,6 +173,8 @@ def plan_new(
 
 def _like(cell: Any, text: Any) -> Any:
     """Return a cell of the queue, which was read as a text, as a number if the other is one."""
+    if isinstance(cell, bool):
+        return str(text).casefold() == "true"
     if isinstance(cell, float | int):
         return type(cell)(float(text))
     return text

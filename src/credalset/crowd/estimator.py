@@ -381,9 +381,9 @@ class DirichletCrowd(Crowd, BaseEstimator):  # type: ignore[misc]
         >>> rule
         AcceptRule: loss annotator, error 0.1 at confidence 0.9, 1000 items, 68% accepted
         >>> new = [[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.4, 0.4, 0.2]]
-        >>> found = rule.predict(new, [[0, 0, 0], [1, 1, 0], [2, 0, 0]])
+        >>> found = rule.predict(new, [[2, 0, 0], [1, 1, 0], [2, 0, 0]])
         >>> found.labels, found.accepted, found.risk.round(2)
-        ([0, 0, 0], array([ True,  True, False]), array([0.18, 0.19, 0.57]))
+        ([0, 0, 0], array([ True,  True, False]), array([0.17, 0.19, 0.57]))
         """
         voted = self._read(predictions, votes, partial=False)
         claim = Claim.read(loss, error, confidence, voted.batch)

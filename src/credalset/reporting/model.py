@@ -100,7 +100,7 @@ class Standing:
             return "There are no items to report on"
         if not count:
             return f"None of {n:,} labels can be accepted yet"
-        verb = "accepted, not certified" if self.error is None else "can be accepted"
+        verb = "can be accepted" if self.n_certified else "accepted, not certified"
         return f"{count:,} of {n:,} labels {verb}"
 
     @property

@@ -150,6 +150,8 @@ class Queue:
         Where people clearly prefer another label than the model.
     certified : str
         What is certified about accepted labels; empty for rules on sets, which certify nothing.
+    proved : ndarray of N bool or None
+        Whether the label of each item is accepted and its error certified, if that is known.
     words : dict of str or None
         What leads to each step, in words; None for `QueueRules`.
 
@@ -175,6 +177,7 @@ class Queue:
     further_votes: FloatArray | None = None
     model_errors: BoolArray | None = None
     certified: str = ""
+    proved: BoolArray | None = None
     words: Mapping[str, str] | None = None
 
     def __len__(self) -> int:
@@ -193,7 +196,7 @@ class Queue:
         columns = ("step", "why", "label", "possible", "votes", "risk", "further_votes")
         taken = {
             name: getattr(self, name)[rows]
-            for name in (*columns, "model_errors")
+            for name in (*columns, "model_errors", "proved")
             if getattr(self, name) is not None
         }
         items = tuple(self.items[row] for row in rows)
@@ -298,7 +301,8 @@ class Queue:
         -------
         dict of lists
             ``item``, ``step``, ``label``, then ``risk``, ``votes`` and ``further_votes`` as far as
-            they are known, ``why``, ``possible``, ``aleatoric`` and ``epistemic``.
+            they are known, ``why``, ``possible``, ``aleatoric`` and ``epistemic``, and
+            ``certified`` for the rule of a review.
         """
         rows = self.order()
         table: dict[str, list[Any]] = {
@@ -314,6 +318,8 @@ class Queue:
         table["possible"] = [" or ".join(self.labels(i)) for i in rows]
         table["aleatoric"] = self.aleatoric[rows].tolist()
         table["epistemic"] = self.epistemic[rows].tolist()
+        if self.proved is not None:
+            table["certified"] = self.proved[rows].tolist()
         return table
 
     def to_frame(self) -> Any:

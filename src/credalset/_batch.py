@@ -45,6 +45,7 @@ REMEDIES = {
     "items": "Select the items that both have, for instance frame[frame.index.isin(votes.items)]",
     "classes": "Spell the classes alike in both",
     "features": "Give both the same features",
+    "columns": "Give both the same columns",
 }
 
 

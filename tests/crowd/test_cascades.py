@@ -157,6 +157,70 @@ def test_items_go_their_way_one_step_at_a_time() -> None:
     assert set(steps["label"]) <= set(CLASSES)
 
 
+def test_answers_after_the_end_of_an_item_do_not_count() -> None:
+    """The certificate is that of the label at the end, whatever judges said later."""
+    number = 4
+    plan = FOUND.plans[number]
+    _, judges, _ = world(200, 7)
+    first = judges | {"good": judges["good"] * np.nan}
+    one = FOUND.decide(first, plan=number, asked=[1] * 200)
+    ended = one["step"] != "good"
+    both = FOUND.decide(judges, plan=number)
+    assert 20 < ended.sum() < 180
+    assert (one["risk"][ended] <= plan.goal).all()
+    pd.testing.assert_frame_equal(both[ended], one[ended])
+    assert (both["risk"][~ended] != one["risk"][~ended]).all()
+
+
+def test_votes_that_the_plan_does_not_ask_for_are_refused_or_not_used() -> None:
+    _, judges, votes = world(200, 7)
+    one = np.eye(3)[votes.argmax(axis=1)]
+    with pytest.raises(ValueError, match=r"200 items .* at most 0"):
+        FOUND.decide(judges, frame(one), plan=4)
+    with pytest.raises(ValueError, match=r"200 items \(first: 'i0'\) than plan 5 .* at most 1"):
+        FOUND.decide(judges, frame(10 * one), plan=5)
+    before = FOUND.decide(judges, plan=5)
+    with pytest.warns(cs.exceptions.CredalSetWarning, match="They are not used"):
+        after = FOUND.decide(judges, frame(one), plan=5)
+    is_asked = before["step"] == "person"
+    assert 0 < is_asked.sum() < 195
+    pd.testing.assert_frame_equal(after[~is_asked], before[~is_asked])
+    assert set(after["step"][is_asked]) <= {"accept", "stop"}
+    more = replace(FOUND, plans=tuple(replace(each, max_votes=5) for each in FOUND.plans))
+    with pytest.raises(ValueError, match="no more once a label can be accepted"):
+        more.decide(judges, frame(5 * one), plan=5)  # alike: fewer would have done
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"asked": [-1] * 500}, "from 0 to 2, .* holds -1"),
+        ({"asked": [7] * 500}, "from 0 to 2"),
+        ({"asked": [1.9] * 500}, "holds 1.9"),
+        ({"asked": [np.nan] * 500}, "holds nan"),
+        ({"asked": [1] * 3}, "one value for each"),
+        ({"plan": -1}, "plan must be at least 0"),
+        ({"plan": 6}, "at most 5"),
+    ],
+)
+def test_bad_decisions(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FOUND.decide(JUDGES, **change)
+    with pytest.raises(TypeError, match=r"pd\.Series\(asked\)"):
+        FOUND.decide(JUDGES, asked={"i0": 1})
+
+
+def test_columns_of_kinds_are_matched_by_name() -> None:
+    row = np.arange(500)
+    kinds = pd.DataFrame({"x": row % 2, "y": SHARE[:, 2] > 0.5}, JUDGES["cheap"].index).astype(int)
+    made = cascade(JUDGES, frame(VOTES), PRICES, error=0.3, max_votes=0, kinds=kinds, budget=10)
+    steps = made.decide(JUDGES, kinds=kinds)
+    pd.testing.assert_frame_equal(made.decide(JUDGES, kinds=kinds[["y", "x"]]), steps)
+    assert (made.decide(JUDGES, kinds=kinds[["y", "x"]].to_numpy()) != steps).any(axis=None)
+    with pytest.raises(ValueError, match="name different columns"):
+        made.decide(JUDGES, kinds=kinds.set_axis(["p", "q"], axis=1))
+
+
 def test_kinds_and_clusters() -> None:
     kinds = {"kind": pd.Series(np.arange(500) % 2, JUDGES["cheap"].index)}
     clusters = np.arange(500) // 2
@@ -192,6 +256,8 @@ def test_nothing_certified_is_said() -> None:
         ({"error": 0.0}, "error"),
         ({"worth": 0.0}, "worth"),
         ({"judges": JUDGES | {"person": JUDGES["cheap"]}}, "called 'person'"),
+        ({"judges": JUDGES | {"accept": JUDGES["cheap"]}}, "called 'accept'"),
+        ({"judges": JUDGES | {"stop": JUDGES["cheap"]}}, "called 'stop'"),
         ({"budget": -1.0}, "budget"),
         ({"votes": frame(np.where(np.arange(500)[:, None] < 20, VOTES, 0))}, "needs 10 to fit"),
     ],

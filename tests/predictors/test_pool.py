@@ -180,6 +180,67 @@ def test_kinds_from_columns_of_the_frame() -> None:
     assert search.fit(frame, VOTES, kinds="kind").best_score_ < 0
 
 
+def test_columns_of_kinds_are_matched_by_name(tmp_path: Path) -> None:
+    """Both columns have the same kinds, so that only their names tell them apart."""
+    swap = {"long": "short", "short": "long"}
+    random = RNG.permutation(KINDS)
+    kinds = pd.DataFrame({"x": KINDS, "y": [swap[kind] for kind in random]}, ITEMS)
+    pool = JudgePool().fit(LABELS, VOTES, kinds=kinds)
+    expected = pool.predict_proba(LABELS, kinds=kinds)
+    by_position = pool.predict_proba(LABELS, kinds=kinds[["y", "x"]].to_numpy())
+    assert np.abs(by_position - expected).max() > 0.05
+    pool.save(tmp_path / "pool")
+    for one in (pool, cs.load(tmp_path / "pool")):
+        assert one.kind_columns_ == ("x", "y")
+        for same in (
+            kinds[["y", "x"]],
+            {"y": kinds["y"], "x": kinds["x"]},
+            kinds.to_numpy(),  # without names: in the order of fit
+        ):
+            np.testing.assert_array_equal(one.predict_proba(LABELS, kinds=same), expected)
+        beside = pd.concat([LABELS, kinds], axis=1)
+        for judges in (beside, beside[["y", "gpt", "x", "claude"]]):
+            np.testing.assert_array_equal(one.predict_proba(judges), expected)
+            found = one.predict_proba(judges.iloc[:1], kinds=["y", "x"])
+            np.testing.assert_array_equal(found, expected[:1])
+
+
+def test_columns_of_kinds_that_do_not_match_are_refused() -> None:
+    kinds = pd.DataFrame({"x": KINDS, "y": RNG.permutation(KINDS)}, ITEMS)
+    pool = JudgePool(ridges=(2.0,)).fit(LABELS, VOTES, kinds=kinds)
+    for wrong, message in (
+        (kinds.set_axis(["p", "x"], axis=1), "no 'y' in kinds and there is no 'p'"),
+        (kinds[["x"]], "no 'y' in kinds"),
+        (kinds.assign(z=KINDS), "no 'z' in the kinds of fit"),
+        (kinds.set_axis(["x", "x"], axis=1), "different names"),
+        (kinds.set_axis(["x", None], axis=1), "different names"),
+        (KINDS, "kinds has 1 column"),
+        (None, "kinds is missing"),
+        ("x", "kinds is the column 'x' of judges"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pool.predict_proba(LABELS, kinds=wrong)
+    nameless = JudgePool(ridges=(2.0,)).fit(LABELS, VOTES, kinds=kinds.to_numpy())
+    with pytest.raises(ValueError, match="have no names"):
+        nameless.predict_proba(LABELS, kinds=kinds)
+    numbered = kinds.set_axis([1, 0], axis=1)
+    pool = JudgePool(ridges=(2.0,)).fit(LABELS, VOTES, kinds=numbered)
+    np.testing.assert_array_equal(
+        pool.predict_proba(LABELS, kinds=numbered[[0, 1]]),
+        pool.predict_proba(LABELS, kinds=numbered),
+    )
+
+
+def test_rows_are_in_the_order_of_the_first_judge_of_fit() -> None:
+    pool = JudgePool(ridges=(2.0,)).fit(LABELS, VOTES)
+    expected = pd.DataFrame(pool.predict_proba(LABELS), ITEMS)
+    judges = {"claude": LABELS["claude"], "gpt": LABELS["gpt"].iloc[:4:-1]}
+    rows = [*ITEMS[:4:-1], *ITEMS[:5]]
+    without = LABELS.assign(gpt=LABELS["gpt"].where(np.arange(N) > 4, None))
+    expected.iloc[:5] = pool.predict_proba(without)[:5]
+    np.testing.assert_allclose(pool.predict_proba(judges), expected.loc[rows], atol=1e-12)
+
+
 # --- scikit-learn ---
 
 

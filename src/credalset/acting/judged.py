@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from credalset._batch import Batch, Labels
+from credalset._batch import Batch, Labels, Names
 from credalset._typing import FloatArray, IntArray
 from credalset.acting.sources import Source
 from credalset.predictors import JudgePool
 from credalset.predictors.judges import Answers, read_judged
-from credalset.predictors.pool import read_kinds
+from credalset.predictors.pool import kind_names, read_kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +23,13 @@ class Judged:
     answers: Answers
     labels: Labels
     columns: list[list[Any]]
-    kind_names: tuple[str, ...] | None = None
+    kind_names: Names | None = None
 
     @classmethod
     def read(cls, judges: Any, votes: Any, kinds: Any) -> Judged:
         """Read answers, votes and kinds, matched by name."""
         answers, labels = read_judged(judges, votes)
-        named = getattr(kinds, "columns", kinds if isinstance(kinds, Mapping) else ())
-        names = tuple(str(name) for name in named) or None
-        return cls(answers, labels, read_kinds(answers.batch(), kinds), names)
+        return cls(answers, labels, read_kinds(answers.batch(), kinds), kind_names(kinds))
 
     @property
     def counts(self) -> FloatArray:
@@ -47,9 +45,8 @@ class Judged:
         part = self.answers.take(rows)
         kinds: list[Sequence[Any]] = [[column[row] for row in rows] for column in self.columns]
         clusters = None if units is None else units[rows]
-        pool = JudgePool(random_state=seed)._fit(part, self.labels[rows], kinds, clusters)
-        pool.kind_columns_ = self.kind_names
-        return pool
+        pool = JudgePool(random_state=seed)
+        return pool._fit(part, self.labels[rows], kinds, clusters, self.kind_names)
 
 
 class PooledJudges(Source):

@@ -20,17 +20,19 @@ from scipy.stats import norm
 
 from credalset._batch import Labels, Names
 from credalset._display import Rows, join_names, plural, progress, table_text
-from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
+from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import (
     as_finite,
     as_generator,
     as_names,
+    as_numbers,
     as_positive_int,
     as_probability,
 )
 from credalset.acceptance.cases import Cases
 from credalset.acceptance.certify import certify
 from credalset.acceptance.losses import LOSSES
+from credalset.crowd.base import VotedItems
 from credalset.crowd.drawing import draw_votes
 from credalset.crowd.estimator import DirichletCrowd
 from credalset.crowd.policy import VotingPolicy
@@ -38,9 +40,11 @@ from credalset.crowd.posterior import predict_blocks
 from credalset.exceptions import need, warn
 from credalset.predictors.judges import Answers, read_judged
 from credalset.predictors.log_linear import cross_entropy
-from credalset.predictors.pool import JudgePool, read_kinds
+from credalset.predictors.pool import JudgePool, kind_names, read_kinds
 
 PERSON = "person"  # the name of people among the prices
+ACCEPT = "accept"
+STOP = "stop"
 WORTH = 0.4  # probability of acceptance by which a person is asked
 GOALS = 12  # numbers that are tried as the goal of a plan
 DRAWS = 8  # orders in which the votes of an item are replayed
@@ -276,14 +280,15 @@ class Cascade:
         judges
             Answers so far, in any form that `JudgePool.predict_proba` takes.
         votes : array or data frame of shape (N, K), or Annotations, optional
-            Votes so far, which the cascade asked for.
+            Votes so far, which the cascade asked for. More votes on an item than the plan asks for
+            are refused, as its certificate does not hold with them.
         kinds
-            Kinds, if the cascade was fitted with kinds.
+            Kinds, if the cascade was fitted with kinds, matched as by `JudgePool.predict_proba`.
         plan : int, optional
-            Number of the plan, by default the chosen one.
+            Number of the plan, from 0, by default the chosen one.
         asked : sequence of N ints, optional
-            How many judges of `order` each item was shown to. By default up to the last one with an
-            answer.
+            How many judges of `order` each item was shown to, from 0 to their number. By default up
+            to the last one with an answer.
 
         Returns
         -------
@@ -291,9 +296,13 @@ class Cascade:
             Columns ``step`` (``accept``, the name of a judge, ``person`` or ``stop``), ``label``
             and ``risk``.
         """
-        number = self.chosen if plan is None else plan
+        number = self.chosen if plan is None else as_positive_int(plan, "plan", minimum=0)
         if number is None:
             raise ValueError("plan is missing: give the number of a row, or fit with a budget.")
+        if number >= len(self.plans):
+            raise ValueError(
+                f"plan must be the number of a row, at most {len(self.plans) - 1}, but is {plan!r}."
+            )
         return _decide(self, self.plans[number], number, judges, votes, kinds, asked)
 
     def __str__(self) -> str:
@@ -428,7 +437,7 @@ def cascade(
     generator = as_generator(random_state)
     seed = int(generator.integers(1 << 31))
     fitted, others = _parts(counts, unit, generator)
-    learner = _Learner(answers, labels, columns, unit, fitted, seed)
+    learner = _Learner(answers, labels, columns, kind_names(kinds), unit, fitted, seed)
     with progress("Fitting judges", len(answers.names) + 1) as advance:
         order = learner.order(price[:-1])
         known = []
@@ -559,6 +568,7 @@ class _Learner:
     answers: Answers
     labels: Labels
     columns: list[list[Any]]
+    names_of_kinds: Names | None
     unit: IntArray
     rows: IntArray
     seed: int
@@ -569,7 +579,8 @@ class _Learner:
         part = self.answers.keep(judges).take(rows)
         own = [[column[row] for row in rows.tolist()] for column in self.columns]
         labels = self.labels[rows]
-        return JudgePool(random_state=self.seed)._fit(part, labels, own, self.unit[rows])
+        pool = JudgePool(random_state=self.seed)
+        return pool._fit(part, labels, own, self.unit[rows], self.names_of_kinds)
 
     def order(self, prices: FloatArray) -> list[int]:
         """Return judges by price; of judges of one price, the one that predicts best is first."""
@@ -604,8 +615,12 @@ def _read_prices(prices: Mapping[Any, float], names: Names) -> FloatArray:
     """Return the prices of the judges in their order, and of a person."""
     if not isinstance(prices, Mapping):
         raise TypeError(f"prices must be a dict of prices by judge, but is {prices!r}.")
-    if PERSON in names:
-        raise ValueError(f"judges has a judge called {PERSON!r}, as prices call people. Rename it.")
+    for step in (PERSON, ACCEPT, STOP):
+        if step in names:
+            raise ValueError(
+                f"judges has a judge called {step!r}, which is also the name of a next step. "
+                "Rename it."
+            )
     given = dict(zip(as_names(tuple(prices)), prices.values(), strict=True))
     wanted = [*names, PERSON]
     missing = [name for name in wanted if name not in given]
@@ -672,44 +687,80 @@ def _decide(
     last = found.stages[-1].pool
     answers, columns = last._read(judges, kinds)
     batch = answers.batch()
-    n_items = len(answers)
-    shape = (n_items, answers.n_classes)
-    hand = np.zeros(shape)
+    shape = (len(answers), answers.n_classes)
+    nothing = np.zeros(shape)
+    hand = nothing
     if votes is not None:
         hand = batch.votes(votes, partial=True, empty=True).votes("votes", "a cascade")
-    n_seen = (answers.is_answered * np.arange(1, len(found.order) + 1)).max(axis=1, initial=0)
-    if asked is not None:
-        n_seen = np.asarray(batch.per_item(asked, "asked"), dtype=np.int64)
-    seen = np.minimum(n_seen, plan.n_judges)
+    _refuse_votes(np.flatnonzero(hand.sum(axis=1) > plan.max_votes), answers, number, plan)
+    seen = np.minimum(_read_asked(asked, answers), plan.n_judges)
+    # As in `walk`: later answers do not count for an item that ended before, because the
+    # certificate is that of the label at its end.
+    first = min(1, plan.n_judges)
     mean = np.empty(shape)
-    person = np.zeros(n_items, dtype=bool)
+    going = np.arange(len(answers))
+    step = np.full(len(answers), STOP, dtype=object)
     for count in range(plan.n_judges + 1):
-        rows = np.flatnonzero(seen == count)
-        if not len(rows):
-            continue
         stage = found.stages[count]
-        predicted = stage.pool.law_.predict(answers.keep(range(count)), columns)[rows]
-        mean[rows] = predict_blocks(stage.crowd.law_, predicted, hand[rows])
-        if count == plan.n_judges and plan.max_votes:
-            person[rows] = plan.policy(stage.crowd)._ask(predicted, hand[rows])
+        predicted = stage.pool.law_.predict(answers.keep(range(count)), columns)
+        mean[going] = predict_blocks(stage.crowd.law_, predicted[going], nothing[going])
+        if count >= first:
+            going = going[1.0 - mean[going].max(axis=1) > plan.goal]
+        if count < plan.n_judges:
+            step[going[seen[going] == count]] = str(found.order[count])
+            going = going[seen[going] > count]
+    if plan.max_votes:
+        policy = plan.policy(stage.crowd)
+        going = going[policy._ask(predicted[going], nothing[going])]
+        voted = going[hand[going].any(axis=1)]
+        asked_for = policy._asks_for(VotedItems(batch.with_values(predicted)[voted], hand[voted]))
+        _refuse_votes(voted[~asked_for], answers, number, plan)
+        mean[going] = predict_blocks(stage.crowd.law_, predicted[going], hand[going])
+        step[going[policy._ask(predicted[going], hand[going])]] = PERSON
+    unused = np.asarray(hand.any(axis=1))
+    unused[going] = False
+    if unused.any():
+        warn(
+            f"votes has votes on {plural(int(unused.sum()), 'item')} on which plan {number} does "
+            "not ask people, or not yet. They are not used."
+        )
     risk = 1.0 - mean.max(axis=1)
-    stops = _stops(plan, seen, risk, person, hand)
-    names = [*map(str, found.order), ""]
-    step = np.array([names[count] for count in seen], dtype=object)
-    step[seen == plan.n_judges] = np.where(person[seen == plan.n_judges], PERSON, "stop")
-    step[stops] = "stop"
-    accepted = stops & (risk <= found.thresholds[number])
-    step[accepted] = "accept"
-    if (hand.sum(axis=1) > plan.max_votes).any():
-        warn(f"votes has items with more than the {plan.max_votes} votes that the plan asks for.")
+    step[(step == STOP) & (risk <= found.thresholds[number])] = ACCEPT
     labels = last.classes_[mean.argmax(axis=1)]
     frame = {"step": step, "label": labels, "risk": risk}
     return need("pandas").DataFrame(frame, index=answers.items)
 
 
-def _stops(
-    plan: Plan, seen: IntArray, risk: FloatArray, person: BoolArray, hand: FloatArray
-) -> BoolArray:
-    """Tell which items go no further."""
-    reached = np.asarray(risk <= plan.goal) & ((seen > 0) | (plan.n_judges == 0))
-    return reached | ((seen == plan.n_judges) & ~person) | (hand.sum(axis=1) > plan.max_votes)
+def _refuse_votes(rows: IntArray, answers: Answers, number: int, plan: Plan) -> None:
+    """Refuse items with more votes than the plan asks for."""
+    if not len(rows):
+        return
+    first = rows[0] if answers.items is None else answers.items[rows[0]]
+    raise ValueError(
+        f"votes has more votes on {plural(len(rows), 'item')} (first: {first!r}) than plan "
+        f"{number} asks for: at most {plan.max_votes}, and no more once a label can be accepted. "
+        "Nothing is certified for decisions by more votes. Leave out those that the plan did not "
+        "ask for, or choose a plan with more votes."
+    )
+
+
+def _read_asked(asked: Any, answers: Answers) -> IntArray:
+    """Return how many judges each item was shown to, by default up to the last answer, (N,)."""
+    n_judges = len(answers.names)
+    if asked is None:
+        numbers = np.arange(1, n_judges + 1)
+        return np.asarray((answers.is_answered * numbers).max(axis=1, initial=0))
+    if isinstance(asked, Mapping):
+        raise TypeError(
+            "asked must be a sequence of whole numbers, one per item, but is a dict. Pass a series "
+            "with the items as index: pd.Series(asked)."
+        )
+    column = answers.batch().column(asked, "asked")
+    array = as_numbers(column, "asked", "Pass one whole number per item.")
+    wrong = np.flatnonzero(~((array >= 0) & (array <= n_judges) & (array == np.floor(array))))
+    if len(wrong):
+        raise ValueError(
+            f"asked must hold whole numbers from 0 to {n_judges}, the number of judges, but holds "
+            f"{column[wrong[0]]!r} (position {wrong[0]})."
+        )
+    return array.astype(np.int64)

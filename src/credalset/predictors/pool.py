@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from credalset._batch import Batch, Labels, Names, item_names
+from credalset._batch import Batch, Labels, Names, is_default, item_names, match_names
 from credalset._display import join_names, plural
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_names
@@ -191,13 +191,17 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
     oof_ : ndarray of shape (N, K)
         Prediction of each item in `fit` by a pool that was fitted to other folds. Use it, not
         ``predict_proba``, for what is fitted, calibrated or estimated on the same items. Items
-        without votes are predicted by one of the same pools.
+        without votes are predicted by one of the same pools. Rows are in the order of ``items_``:
+        that of the array or frame of judges; of a dict whose items have names, the items of the
+        first judge, then those that only later judges have.
     classes_ : ndarray of shape (K,)
         Names of the classes.
     judges_ : tuple
         Names of the judges.
     items_ : tuple or None
         Names of the items in `fit`, in the order of ``oof_``.
+    kind_columns_ : tuple or None
+        Names of the columns of kinds in `fit`; None if they have no names.
     losses_ : dict
         Cross-validated cross-entropy per vote, in nats, by ridge.
     ridge_ : float
@@ -262,7 +266,8 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         kinds : sequence of N keys, data frame, dict of sequences, or names of columns, optional
             One or several categorical columns, such as the question that was asked, a topic or a
             class of lengths. Names select columns of the frame of judges, also in
-            ``predict_proba``.
+            ``predict_proba``. The columns of a frame, and the keys of a dict, are names by which
+            later kinds are matched.
         clusters : sequence of N keys, optional
             Items that belong together, such as those of one document, are in one fold.
 
@@ -270,11 +275,11 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         -------
         JudgePool
         """
-        judges, kinds = self._take_kinds(judges, kinds, fitting=True)
+        judges, kinds = _take_kinds(judges, kinds)
         answers, labels = read_judged(judges, votes)
         batch = answers.batch()
         keys = None if clusters is None else _codes(batch.keys(clusters, "clusters"))
-        return self._fit(answers, labels, read_kinds(batch, kinds), keys)
+        return self._fit(answers, labels, read_kinds(batch, kinds), keys, kind_names(kinds))
 
     def _fit(
         self,
@@ -282,6 +287,7 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         labels: Labels,
         columns: Sequence[Sequence[Any]],
         clusters: AnyArray | None,
+        names_of_kinds: Names | None = None,
     ) -> Self:
         """Fit to answers and votes that have been read."""
         levels = tuple(_levels(column) for column in columns)
@@ -310,7 +316,7 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         self.items_ = answers.items
         self.judges_ = answers.names
         self.classes_ = class_array(labels)
-        self.kind_columns_ = getattr(self, "kind_columns_", None)
+        self.kind_columns_ = names_of_kinds
         return self
 
     def predict_proba(self, judges: Any, *, kinds: Any = None) -> FloatArray:
@@ -320,14 +326,17 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
         ----------
         judges : array of shape (N, J, K), dict or data frame
             Answers of the judges of `fit`, in any of the forms.
-        kinds : sequence of N keys, data frame or dict of sequences, optional
-            Kinds, if the pool was fitted with kinds. Those that it has not seen have no bias.
+        kinds : sequence of N keys, data frame, dict of sequences, or names of columns, optional
+            Kinds, if the pool was fitted with kinds; by default the columns of the frame of judges
+            that have their names. Columns are matched by name; without names they are in the order
+            of `fit`. Kinds that the pool has not seen have no bias.
 
         Returns
         -------
         ndarray of shape (N, K)
-            Predicted distributions. Items are in the order of an array or frame; of a dict, in
-            order of first appearance.
+            Predicted distributions. Rows have no names: they are in the order of the array or frame
+            of judges. Of a dict whose items have names, they are the items of the first judge in
+            `fit` (the first of ``judges_``), in its order, then those that only later judges have.
         """
         answers, columns = self._read(judges, kinds)
         return self.law_.predict(answers, columns)
@@ -365,14 +374,11 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
     def _read(self, judges: Any, kinds: Any) -> tuple[Answers, list[list[Any]]]:
         check_is_fitted(self, "law_")
         law = self.law_
-        judges, kinds = self._take_kinds(judges, kinds, fitting=False)
+        if kinds is None:
+            kinds = self._find_kinds(judges)
+        judges, kinds = _take_kinds(judges, kinds)
         answers = read_answers(judges, law.judges, law.labels, law.n_classes)
-        columns = read_kinds(answers.batch(), kinds)
-        if len(columns) != len(law.kinds):
-            raise ValueError(
-                f"kinds has {plural(len(columns), 'column')}, but the pool was fitted with "
-                f"{len(law.kinds)}. Pass the same columns, in the same order."
-            )
+        columns = self._match_kinds(read_kinds(answers.batch(), kinds), kinds)
         for column, known in zip(columns, law.kinds, strict=True):
             new = [kind for kind in dict.fromkeys(column) if kind not in known]
             if new:
@@ -382,28 +388,36 @@ class JudgePool(SoftScoring, ClassifierMixin, Saved, BaseEstimator):  # type: ig
                 )
         return answers, columns
 
-    def _take_kinds(self, judges: Any, kinds: Any, *, fitting: bool) -> tuple[Any, Any]:
-        """Take kinds that are columns of the frame of judges out of it."""
-        if fitting:
-            self.kind_columns_ = None
-            names = [kinds] if isinstance(kinds, str) else kinds
-            is_named = isinstance(kinds, str) or (
-                isinstance(kinds, list | tuple)
-                and hasattr(judges, "columns")
-                and 0 < len(kinds) < len(judges)
-                and all(name in judges.columns for name in kinds)
-            )
-            if is_named:
-                self.kind_columns_ = tuple(names)
-        columns = getattr(self, "kind_columns_", None)
-        if columns is None or (kinds is not None and not fitting):
-            return judges, kinds
-        if not hasattr(judges, "columns") or any(c not in judges.columns for c in columns):
+    def _find_kinds(self, judges: Any) -> list[Any] | None:
+        """Return the names of the kinds in `fit`, which must be columns of the frame of judges."""
+        if not self.kind_columns_:
+            return None
+        there = getattr(judges, "columns", ())
+        if any(name not in there for name in self.kind_columns_):
             raise ValueError(
-                f"kinds are the columns {join_names(columns)} of judges, which has no such "
-                "columns. Pass a data frame with them, or the kinds themselves."
+                f"kinds is missing: the pool was fitted with the kinds "
+                f"{join_names(self.kind_columns_)}, and judges has no such columns. Pass kinds, or "
+                "a data frame of judges with these columns."
             )
-        return judges.drop(columns=list(columns)), judges[list(columns)]
+        return list(self.kind_columns_)
+
+    def _match_kinds(self, columns: list[list[Any]], kinds: Any) -> list[list[Any]]:
+        """Return the columns of kinds in the order of `fit`."""
+        wanted = self.kind_columns_
+        own = kind_names(kinds, wanted)
+        if own is not None and wanted is None and self.law_.kinds:
+            raise ValueError(
+                f"kinds names its columns ({join_names(own)}), but the kinds that the pool was "
+                "fitted with have no names, so that they cannot be matched. Fit with a data frame "
+                "or a dict; or, if the order is the same, pass kinds without names (to_numpy())."
+            )
+        order = match_names(own, wanted, "columns", "kinds", "the kinds of fit")
+        if len(columns) != len(self.law_.kinds):
+            raise ValueError(
+                f"kinds has {plural(len(columns), 'column')}, but the pool was fitted with "
+                f"{len(self.law_.kinds)}. Pass the same columns: named, or in the same order."
+            )
+        return columns if order is None else [columns[number] for number in order]
 
     def _start(
         self, answers: Answers, kinds: tuple[Names, ...], positions: FloatArray | None
@@ -484,6 +498,50 @@ def _as_votes(y: Any, answers: Answers) -> Any:
             raise ValueError(f"y has the label {label!r}, which is none of {join_names(classes)}.")
         counts[row, position[label]] = 1.0
     return Labels(counts, counts, item_names(y, "y"), answers.classes)
+
+
+def _take_kinds(judges: Any, kinds: Any) -> tuple[Any, Any]:
+    """Take kinds that are named columns of the frame of judges out of it."""
+    names = [kinds] if isinstance(kinds, str) else kinds
+    there = getattr(judges, "columns", ())
+    if isinstance(kinds, str) and kinds not in there:
+        raise ValueError(
+            f"kinds is the column {kinds!r} of judges, which has no such column. Pass a data frame "
+            "with it, or the kinds themselves."
+        )
+    is_named = (
+        isinstance(names, list | tuple)
+        and len(there) > 0
+        and len(names) > 0
+        and all(isinstance(name, Hashable) and name in there for name in names)
+        and len(set(names)) == len(names)
+    )
+    if not is_named:
+        return judges, kinds
+    return judges.drop(columns=list(names)), {name: judges[name] for name in names}
+
+
+def kind_names(kinds: Any, known: Names | None = None) -> Names | None:
+    """Return the names of the columns of kinds, or None.
+
+    The keys of a dict are names, and so are the columns of a frame, unless they are the default
+    0, 1, 2, … and those that are known have other names.
+    """
+    if isinstance(kinds, Mapping):
+        return as_names(tuple(kinds))
+    columns = getattr(kinds, "columns", None)
+    if columns is None:
+        return None
+    names = as_names(columns)
+    if is_default(names) and set(names) != set(known or ()):
+        return None
+    nameless = any(name is None or name != name for name in names)
+    if nameless or len(set(names)) < len(names):
+        raise ValueError(
+            f"kinds must have columns with different names, but has {join_names(names, 8)}. Name "
+            "each column once, or pass kinds without names (to_numpy())."
+        )
+    return names
 
 
 def read_kinds(batch: Batch, kinds: Any) -> list[list[Any]]:

@@ -25,7 +25,7 @@ def calibrate(
         str | None, Option(help=f"Cover the true distribution: {', '.join(named_noises())}.")
     ] = None,
     in_hand: Annotated[
-        str | None, Option(help="Numbers of votes that new items have: 0,1,2, or auto.")
+        str | None, Option(help="Votes that new items have: 0,1,2, or auto.")
     ] = None,
     method: Annotated[
         str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")
